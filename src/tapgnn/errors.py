@@ -1,0 +1,32 @@
+"""Every error that a caller can cause, in one tree.
+
+A message says what was expected, what came, where it stands, and the cure.
+"""
+
+
+class TapgnnError(Exception):
+    """The root: catch it to catch everything the library raises on purpose."""
+
+
+class EventError(TapgnnError, ValueError):
+    """The events handed in are not usable as they are."""
+
+
+class LateEventError(EventError):
+    """An event is not younger than the clock of the state that should absorb it."""
+
+
+class QueryError(TapgnnError, ValueError):
+    """A question that cannot be answered exactly: an unknown node, or a time already passed."""
+
+
+class ConfigError(TapgnnError, ValueError):
+    """A configuration that does not fit itself or the data."""
+
+
+class StateError(TapgnnError, RuntimeError):
+    """A state that was already consumed by `advance`, or that belongs to another model."""
+
+
+class ModelFileError(TapgnnError, OSError):
+    """A saved model that is missing, damaged, or newer than this version can read."""

@@ -1,0 +1,361 @@
+"""Events: the validated, time-sorted columns of an interaction log, and the vocabulary of its ids.
+
+An event is `src, dst, time` and, optionally, a feature vector and a label. Ids are any strings or integers; the
+vocabulary maps them to dense rows in order of first appearance, so that a log read in one piece or in many gives
+the same rows. All events with one time form an *instant*, and nothing here ever cuts inside one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tapgnn.errors import EventError, QueryError
+
+Id = str | int
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+class Vocabulary:
+    """The growing map between the user's ids and dense rows.
+
+    >>> names = Vocabulary()
+    >>> names.add(["ann", "bob", "ann", 7])
+    array([0, 1, 0, 2])
+    >>> names.rows(["bob", "eve"])
+    array([ 1, -1])
+    """
+
+    def __init__(self, ids: Iterable[Id] = ()) -> None:
+        self._ids: list[Id] = list(ids)
+        self._row: dict[Id, int] = {name: row for row, name in enumerate(self._ids)}
+        if len(self._row) != len(self._ids):
+            raise EventError("the ids of a vocabulary must differ; remove the repeated ones")
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, name: Id) -> bool:
+        return name in self._row
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self._ids == other._ids
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def ids(self) -> Sequence[Id]:
+        """The ids in row order."""
+        return self._ids
+
+    def add(self, ids: ArrayLike | Sequence[Id]) -> Ints:
+        """Give the row of each id, with a new row for every id not seen before."""
+        distinct, which = _distinct(ids)
+        rows = np.empty(len(distinct), dtype=np.int64)
+        for position, name in enumerate(distinct):
+            row = self._row.setdefault(name, len(self._ids))
+            if row == len(self._ids):
+                self._ids.append(name)
+            rows[position] = row
+        return rows[which]
+
+    def rows(self, ids: ArrayLike | Sequence[Id]) -> Ints:
+        """Give the row of each id, -1 where the id is not known."""
+        distinct, which = _distinct(ids)
+        return np.array([self._row.get(name, -1) for name in distinct], dtype=np.int64)[which]
+
+    def known_rows(self, ids: ArrayLike | Sequence[Id]) -> Ints:
+        """Give the row of each id; an unknown id is an error that names it."""
+        rows = self.rows(ids)
+        missing = np.flatnonzero(rows < 0)
+        if len(missing):
+            name = list(np.asarray(ids, dtype=object).ravel())[missing[0]]
+            raise QueryError(f"no node is called {name!r}; ids are matched by value and type (7 is not '7')")
+        return rows
+
+    def copy(self) -> Vocabulary:
+        """An independent copy that can grow on its own."""
+        return Vocabulary(self._ids)
+
+
+def hash_ids(ids: Sequence[Id]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each id that is the same on every machine and in every process."""
+    return np.array(
+        [int.from_bytes(hashlib.blake2b(_id_bytes(name), digest_size=8).digest(), "little") for name in ids],
+        dtype=np.uint64,
+    )
+
+
+def _id_bytes(name: Id) -> bytes:
+    return b"i%d" % name if isinstance(name, int) else b"s" + name.encode()
+
+
+def _distinct(ids: ArrayLike | Sequence[Id]) -> tuple[list[Id], Ints]:
+    """The distinct ids in order of first appearance, and the position of each id among them."""
+    array = ids if isinstance(ids, np.ndarray) else None
+    if array is not None and array.dtype.kind in "iu" and array.ndim == 1:
+        values, first, which = np.unique(array, return_index=True, return_inverse=True)
+        order = np.argsort(first, kind="stable")
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+        return [int(value) for value in values[order]], place[which]
+    seen: dict[Id, int] = {}
+    names = array.tolist() if array is not None else list(ids)  # type: ignore[arg-type]
+    which = np.empty(len(names), dtype=np.int64)
+    for row, name in enumerate(names):
+        which[row] = seen.setdefault(_checked_id(name, row), len(seen))
+    return list(seen), which
+
+
+def _checked_id(name: object, row: int) -> Id:
+    if isinstance(name, str):
+        return name
+    if isinstance(name, (int, np.integer)) and not isinstance(name, bool):
+        return int(name)
+    raise EventError(f"row {row}: id {name!r} is neither a string nor an integer; convert the column first")
+
+
+@dataclass(frozen=True)
+class Events:
+    """A time-sorted log: `src`, `dst` [E] rows of `vocabulary`, `time` [E], `features` [E, f], `labels` [E].
+
+    Build one with `from_arrays`, `from_frame` or `from_temporal_data`.
+
+    >>> log = Events.from_arrays(["ann", "bob"], ["bob", "cat"], [2.0, 1.0])
+    >>> log.time, log.src, log.dst
+    (array([1., 2.]), array([0, 2]), array([1, 0]))
+    """
+
+    src: Ints
+    dst: Ints
+    time: Floats
+    features: NDArray[np.float32] | None = None
+    labels: Ints | None = None
+    vocabulary: Vocabulary = field(default_factory=Vocabulary, repr=False)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        src: ArrayLike | Sequence[Id],
+        dst: ArrayLike | Sequence[Id],
+        time: ArrayLike,
+        features: ArrayLike | None = None,
+        labels: ArrayLike | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> Events:
+        """Validate columns, sort them by time (stable), and number the ids in order of first appearance."""
+        instants = _checked_time(time)
+        size = len(instants)
+        if size == 0:
+            raise EventError("there are no events; at least one row is needed")
+        sources = _checked_column("src", src, size)
+        targets = _checked_column("dst", dst, size)
+        vectors = None if features is None else _checked_features(features, size)
+        marks = None if labels is None else _checked_labels(labels, size)
+
+        order = np.argsort(instants, kind="stable")
+        names = Vocabulary() if vocabulary is None else vocabulary
+        rows = names.add(_interleaved(sources, targets, order))
+        return cls(
+            src=rows[0::2].copy(),
+            dst=rows[1::2].copy(),
+            time=instants[order],
+            features=None if vectors is None else vectors[order],
+            labels=None if marks is None else marks[order],
+            vocabulary=names,
+        )
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        src: str = "src",
+        dst: str = "dst",
+        time: str = "time",
+        features: Sequence[str] = (),
+        label: str | None = None,
+        vocabulary: Vocabulary | None = None,
+    ) -> Events:
+        """Read the named columns of a pandas or polars frame."""
+        present = list(frame.columns)
+        wanted = [src, dst, time, *features, *([] if label is None else [label])]
+        missing = [name for name in wanted if name not in present]
+        if missing:
+            raise EventError(f"the frame has no column {missing[0]!r}; its columns are {', '.join(map(str, present))}")
+        columns = {name: frame[name].to_numpy() for name in wanted}
+        return cls.from_arrays(
+            columns[src],
+            columns[dst],
+            columns[time],
+            np.column_stack([columns[name] for name in features]) if features else None,
+            None if label is None else columns[label],
+            vocabulary,
+        )
+
+    @classmethod
+    def from_temporal_data(cls, data: Any, vocabulary: Vocabulary | None = None) -> Events:
+        """Read a PyTorch Geometric `TemporalData`: `src`, `dst`, `t`, and `msg` and `y` where present."""
+        message, label = getattr(data, "msg", None), getattr(data, "y", None)
+        return cls.from_arrays(
+            data.src.numpy(),
+            data.dst.numpy(),
+            data.t.numpy(),
+            None if message is None or message.numel() == 0 else message.numpy(),
+            None if label is None else label.numpy(),
+            vocabulary,
+        )
+
+    def __len__(self) -> int:
+        return len(self.time)
+
+    @property
+    def feature_width(self) -> int:
+        """The number of features of an event, 0 where there are none."""
+        return 0 if self.features is None else self.features.shape[1]
+
+    def slice(self, start: int, stop: int) -> Events:
+        """Events `start` to `stop`; both borders must lie between two instants."""
+        for border in (start, stop):
+            if not 0 <= border <= len(self):
+                raise EventError(f"border {border} is outside 0..{len(self)}")
+            if 0 < border < len(self) and self.time[border - 1] == self.time[border]:
+                raise EventError(f"border {border} cuts the instant {self.time[border]}; cut between two times")
+        return self._rows(slice(start, stop))
+
+    def between(self, start: float, stop: float) -> Events:
+        """Events with start <= time < stop."""
+        low, high = np.searchsorted(self.time, [start, stop], side="left")
+        return self._rows(slice(int(low), int(high)))
+
+    def chunks(self, size: int) -> Iterator[Events]:
+        """Consecutive pieces of about `size` events, cut only between instants.
+
+        A piece ends at the first border between instants at or after `size` events.
+        """
+        if size < 1:
+            raise EventError(f"a chunk must hold at least one event, not {size}")
+        start = 0
+        while start < len(self):
+            stop = min(start + size, len(self))
+            stop = int(np.searchsorted(self.time, self.time[stop - 1], side="right"))
+            yield self._rows(slice(start, stop))
+            start = stop
+
+    def append(self, later: Events) -> Events:
+        """This log followed by one that starts no earlier than it ends; both must share the vocabulary."""
+        if later.vocabulary is not self.vocabulary:
+            raise EventError("the two logs number their ids apart; pass vocabulary=log.vocabulary when building the second")
+        if len(self) and len(later) and later.time[0] < self.time[-1]:
+            raise EventError(
+                f"the appended events start at {later.time[0]}, before the log ends at {self.time[-1]}; "
+                "build one log from all rows instead, it sorts them"
+            )
+        if self.feature_width != later.feature_width:
+            raise EventError(f"expected {self.feature_width} features, the appended events have {later.feature_width}")
+        if (self.labels is None) != (later.labels is None):
+            raise EventError("one log has labels and the other has none; give both or neither")
+        return replace(
+            self,
+            src=np.concatenate([self.src, later.src]),
+            dst=np.concatenate([self.dst, later.dst]),
+            time=np.concatenate([self.time, later.time]),
+            features=_joined(self.features, later.features),
+            labels=_joined(self.labels, later.labels),
+        )
+
+    def _rows(self, rows: slice) -> Events:
+        return replace(
+            self,
+            src=self.src[rows],
+            dst=self.dst[rows],
+            time=self.time[rows],
+            features=None if self.features is None else self.features[rows],
+            labels=None if self.labels is None else self.labels[rows],
+        )
+
+
+def _joined(first: NDArray[Any] | None, second: NDArray[Any] | None) -> Any:
+    return None if first is None or second is None else np.concatenate([first, second])
+
+
+def _interleaved(src: Any, dst: Any, order: Ints) -> Any:
+    """src and dst of each event in turn, in time order: the order in which ids first appear."""
+    if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
+        both = np.empty(2 * len(order), dtype=np.int64)
+        both[0::2], both[1::2] = src[order], dst[order]
+        return both
+    names: list[Any] = [None] * (2 * len(order))
+    names[0::2] = [src[row] for row in order]
+    names[1::2] = [dst[row] for row in order]
+    return names
+
+
+def _checked_column(name: str, column: Any, size: int) -> Any:
+    """An id column as an integer array, or as a list of checked ids."""
+    array = np.asarray(column) if not isinstance(column, (list, tuple)) else np.array(column, dtype=object)
+    if array.ndim != 1 or len(array) != size:
+        raise EventError(f"{name} has shape {array.shape}, but there are {size} times; the columns must be equally long")
+    if array.dtype.kind in "iu":
+        return array.astype(np.int64)
+    names = [_checked_id(value, row) for row, value in enumerate(array.tolist())]
+    if all(isinstance(value, int) for value in names):
+        return np.array(names, dtype=np.int64)
+    return names
+
+
+def _checked_time(time: ArrayLike) -> Floats:
+    array = np.asarray(time)
+    if array.ndim != 1:
+        raise EventError(f"time has shape {array.shape}; expected one number per event")
+    if array.dtype.kind == "O" and len(array):
+        try:
+            array = array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
+        except (TypeError, ValueError) as error:
+            raise EventError(f"the times are neither numbers nor datetimes ({error}); convert the column first") from None
+    if array.dtype.kind == "M":
+        missing = np.flatnonzero(np.isnat(array))
+        if len(missing):
+            raise EventError(f"row {missing[0]}: the time is missing; fix or remove the row")
+        return array.astype("datetime64[ns]").astype(np.int64) / 1e9
+    if array.dtype.kind not in "iuf" and len(array):
+        raise EventError(f"the times are of type {array.dtype}; expected numbers or datetimes")
+    seconds = array.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(seconds))
+    if len(bad):
+        raise EventError(f"row {bad[0]}: time {seconds[bad[0]]} is not finite; fix or remove the row")
+    return seconds
+
+
+def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
+    try:
+        vectors = np.asarray(features, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise EventError(f"the features are not a table of numbers of one width ({error})") from None
+    if vectors.ndim == 1:
+        vectors = vectors[:, None]
+    if vectors.ndim != 2 or len(vectors) != size:
+        raise EventError(f"features have shape {vectors.shape}; expected ({size}, width)")
+    bad = np.argwhere(~np.isfinite(vectors))
+    if len(bad):
+        row, column = bad[0]
+        raise EventError(f"row {row}: feature {column} is {vectors[row, column]}; fix the row or fill it with a number")
+    return vectors
+
+
+def _checked_labels(labels: ArrayLike, size: int) -> Ints:
+    marks = np.asarray(labels)
+    if marks.shape != (size,):
+        raise EventError(f"labels have shape {marks.shape}; expected ({size},)")
+    if marks.dtype.kind == "f":
+        bad = np.flatnonzero(~np.isfinite(marks) | (marks != np.floor(marks)))
+        if len(bad):
+            raise EventError(f"row {bad[0]}: label {marks[bad[0]]} is not a whole number; encode the classes as integers")
+    elif marks.dtype.kind not in "iub":
+        raise EventError(f"labels are of type {marks.dtype}; encode the classes as integers")
+    return marks.astype(np.int64)

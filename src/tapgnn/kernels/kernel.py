@@ -1,0 +1,82 @@
+"""What a kernel is: how messages are aggregated at an instant, propagated along a chain, and read as an embedding.
+
+`scan` is the form that everything runs on: AGG over the messages of each temporal node, then PROP along each chain from
+the carried state. `reference` is the definition, straight from the whole neighbourhood TN(v, t), at the cost of the
+links of G_MP; it is also the paper's TAP-GNN*. Both give the same numbers.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The unfolding of a chunk as a kernel sees it, on the device of the model.
+
+    chain [C+1], inbox [T+1], sender [2E], role [2E], event [2E]: as in `Unfolding`.
+    degree [T]   messages received so far, the instant included, those of earlier chunks too
+    time [T]     of each temporal node, in spans of the model, from its origin (float64)
+    elapsed [T]  since the node's previous temporal node, in spans; 0 where there is none
+    """
+
+    chain: Tensor
+    inbox: Tensor
+    sender: Tensor
+    role: Tensor
+    event: Tensor
+    degree: Tensor
+    time: Tensor
+    elapsed: Tensor
+
+    def neighbourhood(self) -> tuple[Tensor, Tensor]:
+        """Every link of G_MP: the receiving temporal node [P] and the message [P], P the sum of degrees."""
+        owner = torch.repeat_interleave(self.chain.diff())
+        first = self.inbox[self.chain[owner]]
+        size = self.inbox[1:] - first
+        receiver = torch.repeat_interleave(size)
+        start = size.cumsum(0) - size
+        place = torch.arange(len(receiver), device=receiver.device) - start[receiver]
+        return receiver, first[receiver] + place
+
+    def receiver(self) -> Tensor:
+        """[2E] the temporal node that each message reaches."""
+        return torch.repeat_interleave(self.inbox.diff())
+
+
+class Kernel(nn.Module, ABC):
+    """A kernel over messages of `width` channels; the message m carries value[index_m]."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
+    @property
+    def state_width(self) -> int:
+        """How many numbers a node keeps."""
+        return self.width
+
+    def empty(self) -> Tensor:
+        """[state_width] the state of a node with no history."""
+        return torch.zeros(self.state_width, dtype=torch.float64)
+
+    @abstractmethod
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
+        """Read every temporal node [T, d] and the last state of every chain [C, state_width].
+
+        value [R, d] and index [2E] give the messages, own [T, .] the receivers' embeddings of the previous layer, and
+        carried [C, state_width] (float64) the states that the chains start from.
+        """
+
+    @abstractmethod
+    def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
+        """The same reading [T, d] of a stream that starts here, from the definition."""
+
+
+def add_up(rows: Tensor, receiver: Tensor, size: int) -> Tensor:
+    """Sum of the rows [P, d] of each of `size` receivers, for the definitions."""
+    return rows.new_zeros(size, rows.shape[1]).index_add(0, receiver, rows)

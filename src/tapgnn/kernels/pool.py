@@ -1,0 +1,33 @@
+"""POOL (eq. 3): h(v,t) = relu(max of value_u over u in TN(v,t)), channel by channel.
+
+AGG   a_i = max of value_u        PROP  M_i = max(M_{i-1}, a_i)        read  relu(M_i)
+
+The state is the running maximum M, -inf for a node with no history. On ties the earliest message gets the gradient.
+"""
+
+import torch
+from torch import Tensor
+
+from tapgnn.kernels.kernel import Flow, Kernel
+from tapgnn.kernels.scan import scan_max
+
+
+class Pool(Kernel):
+    """The maximum of all messages."""
+
+    def empty(self) -> Tensor:
+        """No message yet: -inf."""
+        return torch.full((self.state_width,), -torch.inf, dtype=torch.float64)
+
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
+        """AGG is the scan of each temporal node's own messages, read at their end; PROP the scan of each chain."""
+        nothing = value.new_full((len(flow.time), self.width), -torch.inf)
+        _, gathered = scan_max(value[index], nothing, flow.inbox)
+        running, last = scan_max(gathered, carried.to(value.dtype), flow.chain)
+        return torch.relu(running), last.to(carried.dtype)
+
+    def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
+        """The definition."""
+        receiver, message = flow.neighbourhood()
+        rows = [value[index[message[receiver == i]]].max(dim=0).values for i in range(len(flow.time))]
+        return torch.relu(torch.stack(rows)) if rows else value.new_zeros(0, self.width)

@@ -1,0 +1,476 @@
+"""The segmented scans that PROP runs along chains, and the gather-and-add that AGG runs along messages.
+
+    scan_sum        S_i = S_{i-1} * decay_i + a_i          decay per row and channel group, or none
+    scan_max        M_i = max(M_{i-1}, a_i)
+    scan_logsumexp  running maximum, numerator and denominator of a softmax-weighted mean
+    gather_sum      A_i = sum of weight_m * value[index_m] over the messages m of temporal node i
+
+i runs along one chain, started from the carried `initial` row of that chain. Each scan returns the value at every
+temporal node and the last value of every chain.
+
+On CPU they are numba loops behind `torch.library` operators with registered backwards; sums accumulate in float64,
+so a chain of a million float32 rows keeps its digits, and `initial` and `last` are float64. On any other device they are
+a segmented doubling scan in plain torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+
+# Below this many numbers a second thread costs more than it brings.
+_PARALLEL_FROM = 1 << 17
+# float32 numbers in a cache line.
+_LINE = 16
+
+
+def scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    """Decayed running sums of value [T, d] from initial [C, d] (float64): at every row [T, d], and last [C, d].
+
+    decay [T, G] holds the factor applied before row i is added, one for each of G equal groups of channels.
+    """
+    if value.device.type != "cpu":
+        return doubling_scan_sum(value, decay, initial, chain)
+    if _tracked(value, decay, initial):
+        return torch.ops.tapgnn.scan_sum(value, decay, initial, chain)  # type: ignore[no-any-return]
+    return _scan_sum_cpu(value, decay, initial, chain)
+
+
+def scan_max(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    """Running maxima of value [T, d] from initial [C, d]: at every row [T, d], and last [C, d]."""
+    if value.device.type != "cpu":
+        return doubling_scan_max(value, initial, chain)
+    running, _, last = torch.ops.tapgnn.scan_max(value, initial, chain)
+    return running, last
+
+
+def scan_logsumexp(
+    peak: Tensor, total: Tensor, initial_peak: Tensor, initial_total: Tensor, chain: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Scan sums that are stored relative to a running maximum, so that no exponential overflows.
+
+    Row i stands for total_i * exp(peak_i), with peak [T, 1] and total [T, d]; the carried rows likewise. Returns the
+    running peak and total, and their last rows. Any quotient of two channels of the total is free of the peak, which
+    therefore needs no gradient.
+    """
+    with torch.no_grad():
+        running_peak, last_peak = scan_max(peak, initial_peak, chain)
+        previous = running_peak.roll(1, 0)
+        filled = chain[1:] > chain[:-1]
+        previous[chain[:-1][filled]] = initial_peak[filled]
+        # exp(-inf - -inf) is nan: nothing has been carried, and 0 says so.
+        decay = torch.exp(previous - running_peak).nan_to_num_(nan=0.0)
+        scale = torch.exp(peak - running_peak)
+    running, last = scan_sum(total * scale, decay, initial_total, chain)
+    return running_peak, running, last_peak, last
+
+
+def gather_sum(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
+    """Add the rows value[index_m] [R, d] (times weight_m) of the messages of each temporal node: [T, d]."""
+    if value.device.type != "cpu":
+        return plain_gather_sum(value, index, weight, inbox)
+    if _tracked(value, weight):
+        return torch.ops.tapgnn.gather_sum(value, index, weight, inbox)  # type: ignore[no-any-return]
+    return _gather_sum_cpu(value, index, weight, inbox)
+
+
+def _tracked(*tensors: Tensor | None) -> bool:
+    return torch.is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+
+
+# --- plain torch: every device, every order of derivative --------------------------------------------------------
+
+
+def doubling_scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    """`scan_sum` in about log2(longest chain) passes of plain torch."""
+    rows, width = value.shape
+    exact = initial.dtype
+    factor = torch.ones(rows, 1, dtype=exact, device=value.device) if decay is None else decay.to(exact)
+    factor = factor.repeat_interleave(width // factor.shape[1], dim=1)
+    owner, place = _places(chain, rows)
+    running = value.to(exact)
+    span = 1
+    while rows and span <= int(place.max()):
+        reaches = (place >= span).unsqueeze(1)
+        running = running + torch.where(reaches, factor * running.roll(span, 0), 0.0)
+        factor = torch.where(reaches, factor * factor.roll(span, 0), factor)
+        span *= 2
+    running = running + factor * initial[owner]
+    return running.to(value.dtype), _last(running, initial, chain)
+
+
+def doubling_scan_max(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    """`scan_max` in about log2(longest chain) passes of plain torch."""
+    owner, place = _places(chain, len(value))
+    running = value
+    span = 1
+    while len(value) and span <= int(place.max()):
+        reaches = (place >= span).unsqueeze(1)
+        running = torch.where(reaches, torch.maximum(running.roll(span, 0), running), running)
+        span *= 2
+    running = torch.maximum(initial[owner], running)
+    return running, _last(running, initial, chain)
+
+
+def plain_gather_sum(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
+    """`gather_sum` in plain torch."""
+    message = value[index] if weight is None else value[index] * weight.unsqueeze(1)
+    receiver = torch.repeat_interleave(inbox.diff())
+    return value.new_zeros(len(inbox) - 1, value.shape[1]).index_add(0, receiver, message)
+
+
+def _places(chain: Tensor, rows: int) -> tuple[Tensor, Tensor]:
+    """The chain of each row, and its place in it."""
+    owner = torch.repeat_interleave(chain.diff())
+    return owner, torch.arange(rows, device=chain.device) - chain[owner]
+
+
+def _last(running: Tensor, initial: Tensor, chain: Tensor) -> Tensor:
+    filled = (chain[1:] > chain[:-1]).unsqueeze(1)
+    if len(running) == 0:
+        return initial
+    return torch.where(filled, running[(chain[1:] - 1).clamp(min=0)], initial)
+
+
+# --- numba: the CPU ------------------------------------------------------------------------------------------------
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)  # type: ignore[no-any-return]
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="tapgnn-scan")
+
+
+def _over_segments(kernel: Callable[..., None], segments: Any, width: int, *arrays: Any) -> None:
+    """Run kernel(first, last, segments, *arrays) over all segments, on as many threads as torch may use."""
+    count = len(segments) - 1
+    threads = min(torch.get_num_threads(), count)
+    if threads < 2 or int(segments[-1]) * width < _PARALLEL_FROM:
+        kernel(0, count, segments, *arrays)
+        return
+    shares = np.linspace(0, segments[-1], threads + 1)[1:-1]
+    borders = [0, *np.searchsorted(segments, shares).tolist(), count]
+    jobs = [
+        _pool(threads).submit(kernel, first, last, segments, *arrays)
+        for first, last in zip(borders, borders[1:], strict=False)
+    ]
+    for job in jobs:
+        job.result()
+
+
+def _view(tensor: Tensor) -> Any:
+    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+
+
+@_compiled
+def _sum_forward(first, last, chain, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    groups = decay.shape[1]
+    size = width // groups if groups else width
+    total = np.empty(width)
+    for c in range(first, last):
+        for j in range(width):
+            total[j] = initial[c, j]
+        for i in range(chain[c], chain[c + 1]):
+            for g in range(groups):
+                factor = np.float64(decay[i, g])
+                for j in range(g * size, (g + 1) * size):
+                    total[j] *= factor
+            for j in range(width):
+                total[j] += value[i, j]
+                running[i, j] = total[j]
+        for j in range(width):
+            final[c, j] = total[j]
+
+
+@_compiled
+def _sum_backward(  # type: ignore[no-untyped-def]
+    first, last, chain, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial
+):
+    width = grad.shape[1]
+    groups = decay.shape[1]
+    size = width // groups if groups else width
+    lines = width // _LINE
+    flow = np.empty(width)
+    # Memory is walked strictly downward, cache line by cache line: half the time of rows read upward from last to first.
+    for c in range(last - 1, first - 1, -1):
+        for j in range(width):
+            flow[j] = grad_final[c, j] if len(grad_final) else 0.0
+        start = chain[c]
+        for i in range(chain[c + 1] - 1, start - 1, -1):
+            for j in range(lines * _LINE, width):
+                flow[j] += grad[i, j]
+                grad_value[i, j] = flow[j]
+            for k in range(lines - 1, -1, -1):
+                for j in range(k * _LINE, k * _LINE + _LINE):
+                    flow[j] += grad[i, j]
+                    grad_value[i, j] = flow[j]
+            for g in range(groups - 1, -1, -1):
+                slope = 0.0
+                if i == start:
+                    for j in range(g * size, (g + 1) * size):
+                        slope += flow[j] * initial[c, j]
+                else:
+                    for j in range(g * size, (g + 1) * size):
+                        slope += flow[j] * running[i - 1, j]
+                grad_decay[i, g] = slope
+                factor = np.float64(decay[i, g])
+                for j in range(g * size, (g + 1) * size):
+                    flow[j] *= factor
+        if len(grad_initial):
+            for j in range(width):
+                grad_initial[c, j] = flow[j]
+
+
+@_compiled
+def _max_forward(first, last, chain, value, initial, running, origin, final):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    for c in range(first, last):
+        start = chain[c]
+        for j in range(width):
+            final[c, j] = initial[c, j]
+        for i in range(start, chain[c + 1]):
+            for j in range(width):
+                fresh = value[i, j] > final[c, j]
+                origin[i, j] = i if fresh else (origin[i - 1, j] if i > start else -1)
+                if fresh:
+                    final[c, j] = value[i, j]
+                running[i, j] = final[c, j]
+
+
+@_compiled
+def _max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_initial):  # type: ignore[no-untyped-def]
+    width = grad.shape[1]
+    for c in range(first, last):
+        start, stop = chain[c], chain[c + 1]
+        for j in range(width):
+            grad_initial[c, j] = 0.0 if stop > start else grad_final[c, j]
+        for i in range(start, stop):
+            for j in range(width):
+                grad_value[i, j] = 0.0
+        for i in range(start, stop):
+            for j in range(width):
+                flow = grad[i, j] + (grad_final[c, j] if i == stop - 1 else 0.0)
+                if origin[i, j] >= 0:
+                    grad_value[origin[i, j], j] += flow
+                else:
+                    grad_initial[c, j] += flow
+
+
+@_compiled
+def _gather_forward(first, last, inbox, value, index, weight, out):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    weighted = len(weight) > 0
+    total = np.empty(width)
+    for i in range(first, last):
+        if inbox[i + 1] - inbox[i] == 1 and not weighted:
+            row = index[inbox[i]]
+            for j in range(width):
+                out[i, j] = value[row, j]
+            continue
+        for j in range(width):
+            total[j] = 0.0
+        for m in range(inbox[i], inbox[i + 1]):
+            row = index[m]
+            share = weight[m] if weighted else 1.0
+            for j in range(width):
+                total[j] += share * value[row, j]
+        for j in range(width):
+            out[i, j] = total[j]
+
+
+@_compiled
+def _gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):  # type: ignore[no-untyped-def]
+    width = grad.shape[1]
+    weighted = len(weight) > 0
+    for i in range(len(inbox) - 1):
+        for m in range(inbox[i], inbox[i + 1]):
+            row = index[m]
+            if weighted:
+                slope = 0.0
+                for j in range(width):
+                    slope += grad[i, j] * value[row, j]
+                    grad_value[row, j] += weight[m] * grad[i, j]
+                grad_weight[m] = slope
+            else:
+                for j in range(width):
+                    grad_value[row, j] += grad[i, j]
+
+
+def _optional(tensor: Tensor | None, like: Tensor, *shape: int) -> Tensor:
+    """The tensor, or an empty one: numba takes no None where it wants an array."""
+    return like.new_empty(shape) if tensor is None else tensor
+
+
+def _scan_sum_cpu(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    running = torch.empty_like(value, memory_format=torch.contiguous_format)
+    last = torch.empty_like(initial, memory_format=torch.contiguous_format)
+    factors = _optional(decay, value, len(value), 0)
+    arrays = [_view(t) for t in (value, factors, initial, running, last)]
+    _over_segments(_sum_forward, _view(chain), value.shape[1], *arrays)
+    return running, last
+
+
+def _gather_sum_cpu(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
+    out = value.new_empty(len(inbox) - 1, value.shape[1])
+    arrays = [_view(t) for t in (value, index, _optional(weight, value, 0), out)]
+    _over_segments(_gather_forward, _view(inbox), value.shape[1], *arrays)
+    return out
+
+
+@torch.library.custom_op("tapgnn::scan_sum", mutates_args=(), device_types="cpu")
+def _scan_sum_op(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    return _scan_sum_cpu(value, decay, initial, chain)
+
+
+@torch.library.custom_op("tapgnn::scan_sum_backward", mutates_args=(), device_types="cpu")
+def _scan_sum_backward_op(
+    grad: Tensor,
+    grad_last: Tensor | None,
+    decay: Tensor | None,
+    initial: Tensor,
+    running: Tensor,
+    chain: Tensor,
+    to_initial: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    out = _empty_slopes(grad, decay, initial, to_initial)
+    factors = _optional(decay, grad, len(grad), 0)
+    tensors = (grad, _optional(grad_last, initial, 0, 0), factors, initial, running, *out)
+    _over_segments(_sum_backward, _view(chain), grad.shape[1], *[_view(t) for t in tensors])
+    return out
+
+
+def _empty_slopes(grad: Tensor, decay: Tensor | None, initial: Tensor, to_initial: bool) -> tuple[Tensor, ...]:
+    return (
+        torch.empty_like(grad, memory_format=torch.contiguous_format),
+        torch.empty_like(_optional(decay, grad, len(grad), 0), memory_format=torch.contiguous_format),
+        initial.new_empty(initial.shape if to_initial else (0, 0)),
+    )
+
+
+@torch.library.custom_op("tapgnn::scan_max", mutates_args=(), device_types="cpu")
+def _scan_max_op(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    running = torch.empty_like(value, memory_format=torch.contiguous_format)
+    origin = torch.empty_like(running, dtype=torch.int64)
+    last = torch.empty_like(initial, memory_format=torch.contiguous_format)
+    arrays = [_view(t) for t in (value, initial, running, origin, last)]
+    _over_segments(_max_forward, _view(chain), value.shape[1], *arrays)
+    return running, origin, last
+
+
+@torch.library.custom_op("tapgnn::scan_max_backward", mutates_args=(), device_types="cpu")
+def _scan_max_backward_op(grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    out = torch.empty_like(grad, memory_format=torch.contiguous_format), torch.empty_like(grad_last)
+    arrays = [_view(t) for t in (grad, grad_last, origin, *out)]
+    _over_segments(_max_backward, _view(chain), grad.shape[1], *arrays)
+    return out
+
+
+@torch.library.custom_op("tapgnn::gather_sum", mutates_args=(), device_types="cpu")
+def _gather_sum_op(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
+    return _gather_sum_cpu(value, index, weight, inbox)
+
+
+@torch.library.custom_op("tapgnn::gather_sum_backward", mutates_args=(), device_types="cpu")
+def _gather_sum_backward_op(
+    grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor
+) -> tuple[Tensor, Tensor]:
+    shares = _optional(weight, grad, 0)
+    out = torch.zeros_like(value, memory_format=torch.contiguous_format), torch.empty_like(shares)
+    _gather_backward(*[_view(t) for t in (inbox, grad, value, index, shares, *out)])
+    return out
+
+
+@_scan_sum_op.register_fake
+def _(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(value), torch.empty_like(initial)
+
+
+@_scan_sum_backward_op.register_fake
+def _(
+    grad: Tensor,
+    grad_last: Tensor | None,
+    decay: Tensor | None,
+    initial: Tensor,
+    running: Tensor,
+    chain: Tensor,
+    to_initial: bool,
+) -> tuple[Tensor, Tensor, Tensor]:
+    return _empty_slopes(grad, decay, initial, to_initial)
+
+
+@_scan_max_op.register_fake
+def _(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return torch.empty_like(value), torch.empty_like(value, dtype=torch.int64), torch.empty_like(initial)
+
+
+@_scan_max_backward_op.register_fake
+def _(grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(grad), torch.empty_like(grad_last)
+
+
+@_gather_sum_op.register_fake
+def _(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
+    return value.new_empty(len(inbox) - 1, value.shape[1])
+
+
+@_gather_sum_backward_op.register_fake
+def _(grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.empty_like(value), torch.empty_like(_optional(weight, grad, 0))
+
+
+def _keep_sum(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
+    _, decay, initial, chain = inputs
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(decay, initial, output[0], chain)
+
+
+def _differentiate_sum(ctx: Any, grad: Tensor | None, grad_last: Tensor | None) -> tuple[Tensor | None, ...]:
+    decay, initial, running, chain = ctx.saved_tensors
+    to_value, to_decay, to_initial = torch.ops.tapgnn.scan_sum_backward(
+        torch.zeros_like(running) if grad is None else grad,
+        grad_last,
+        decay,
+        initial,
+        running,
+        chain,
+        ctx.needs_input_grad[2],
+    )
+    return to_value, None if decay is None else to_decay, to_initial if ctx.needs_input_grad[2] else None, None
+
+
+def _keep_max(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.save_for_backward(output[1], inputs[2])
+    ctx.mark_non_differentiable(output[1])
+
+
+def _differentiate_max(ctx: Any, grad: Tensor, _: Any, grad_last: Tensor) -> tuple[Tensor | None, ...]:
+    origin, chain = ctx.saved_tensors
+    to_value, to_initial = torch.ops.tapgnn.scan_max_backward(grad, grad_last, origin, chain)
+    return to_value, to_initial, None
+
+
+def _keep_gather(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    value, index, weight, inbox = inputs
+    ctx.save_for_backward(value, index, weight, inbox)
+
+
+def _differentiate_gather(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    value, index, weight, inbox = ctx.saved_tensors
+    to_value, to_weight = torch.ops.tapgnn.gather_sum_backward(grad, value, index, weight, inbox)
+    return to_value, None, None if weight is None else to_weight, None
+
+
+torch.library.register_autograd("tapgnn::scan_sum", _differentiate_sum, setup_context=_keep_sum)
+torch.library.register_autograd("tapgnn::scan_max", _differentiate_max, setup_context=_keep_max)
+torch.library.register_autograd("tapgnn::gather_sum", _differentiate_gather, setup_context=_keep_gather)
