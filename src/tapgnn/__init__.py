@@ -1,1 +1,8 @@
-"""x"""
+"""tapgnn: dynamic node representations on temporal graphs, the same numbers offline and online."""
+
+from tapgnn.errors import TapgnnError
+from tapgnn.events import Events, Vocabulary
+from tapgnn.model import Config, Model, State, Trace
+
+__version__ = "0.1.0"
+__all__ = ["Config", "Events", "Model", "State", "TapgnnError", "Trace", "Vocabulary", "__version__"]

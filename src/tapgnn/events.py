@@ -187,7 +187,9 @@ class Events:
         wanted = [src, dst, time, *features, *([] if label is None else [label])]
         missing = [name for name in wanted if name not in present]
         if missing:
-            raise EventError(f"the frame has no column {missing[0]!r}; its columns are {', '.join(map(str, present))}")
+            raise EventError(
+                f"the frame has no column {missing[0]!r}; its columns are {', '.join(map(str, present))}"
+            )
         columns = {name: frame[name].to_numpy() for name in wanted}
         return cls.from_arrays(
             columns[src],
@@ -225,7 +227,9 @@ class Events:
             if not 0 <= border <= len(self):
                 raise EventError(f"border {border} is outside 0..{len(self)}")
             if 0 < border < len(self) and self.time[border - 1] == self.time[border]:
-                raise EventError(f"border {border} cuts the instant {self.time[border]}; cut between two times")
+                raise EventError(
+                    f"border {border} cuts the instant {self.time[border]}; cut between two times"
+                )
         return self._rows(slice(start, stop))
 
     def between(self, start: float, stop: float) -> Events:
@@ -250,14 +254,18 @@ class Events:
     def append(self, later: Events) -> Events:
         """This log followed by one that starts no earlier than it ends; both must share the vocabulary."""
         if later.vocabulary is not self.vocabulary:
-            raise EventError("the two logs number their ids apart; pass vocabulary=log.vocabulary when building the second")
+            raise EventError(
+                "the two logs number their ids apart; pass vocabulary=log.vocabulary when building the second"
+            )
         if len(self) and len(later) and later.time[0] < self.time[-1]:
             raise EventError(
                 f"the appended events start at {later.time[0]}, before the log ends at {self.time[-1]}; "
                 "build one log from all rows instead, it sorts them"
             )
         if self.feature_width != later.feature_width:
-            raise EventError(f"expected {self.feature_width} features, the appended events have {later.feature_width}")
+            raise EventError(
+                f"expected {self.feature_width} features, the appended events have {later.feature_width}"
+            )
         if (self.labels is None) != (later.labels is None):
             raise EventError("one log has labels and the other has none; give both or neither")
         return replace(
@@ -300,7 +308,9 @@ def _checked_column(name: str, column: Any, size: int) -> Any:
     """An id column as an integer array, or as a list of checked ids."""
     array = np.asarray(column) if not isinstance(column, (list, tuple)) else np.array(column, dtype=object)
     if array.ndim != 1 or len(array) != size:
-        raise EventError(f"{name} has shape {array.shape}, but there are {size} times; the columns must be equally long")
+        raise EventError(
+            f"{name} has shape {array.shape}, but there are {size} times; the columns must be equally long"
+        )
     if array.dtype.kind in "iu":
         return array.astype(np.int64)
     names = [_checked_id(value, row) for row, value in enumerate(array.tolist())]
@@ -315,9 +325,13 @@ def _checked_time(time: ArrayLike) -> Floats:
         raise EventError(f"time has shape {array.shape}; expected one number per event")
     if array.dtype.kind == "O" and len(array):
         try:
-            array = array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
+            array = (
+                array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
+            )
         except (TypeError, ValueError) as error:
-            raise EventError(f"the times are neither numbers nor datetimes ({error}); convert the column first") from None
+            raise EventError(
+                f"the times are neither numbers nor datetimes ({error}); convert the column first"
+            ) from None
     if array.dtype.kind == "M":
         missing = np.flatnonzero(np.isnat(array))
         if len(missing):
@@ -344,7 +358,9 @@ def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
     bad = np.argwhere(~np.isfinite(vectors))
     if len(bad):
         row, column = bad[0]
-        raise EventError(f"row {row}: feature {column} is {vectors[row, column]}; fix the row or fill it with a number")
+        raise EventError(
+            f"row {row}: feature {column} is {vectors[row, column]}; fix the row or fill it with a number"
+        )
     return vectors
 
 
@@ -355,7 +371,9 @@ def _checked_labels(labels: ArrayLike, size: int) -> Ints:
     if marks.dtype.kind == "f":
         bad = np.flatnonzero(~np.isfinite(marks) | (marks != np.floor(marks)))
         if len(bad):
-            raise EventError(f"row {bad[0]}: label {marks[bad[0]]} is not a whole number; encode the classes as integers")
+            raise EventError(
+                f"row {bad[0]}: label {marks[bad[0]]} is not a whole number; encode the classes as integers"
+            )
     elif marks.dtype.kind not in "iub":
         raise EventError(f"labels are of type {marks.dtype}; encode the classes as integers")
     return marks.astype(np.int64)

@@ -65,7 +65,10 @@ class Unfolding:
         return received - np.repeat(before, np.diff(self.chain))
 
     def before(self, nodes: Ints, times: Floats) -> Ints:
-        """The temporal node of each (node, time) strictly before the time, -1 where these events hold none."""
+        """The row of each (node, time) strictly before the time.
+
+        That is its latest temporal node before it, T + c where chain c starts only later, -1 where the node has no chain.
+        """
         return np.asarray(_before(self.nodes, self.chain, self.time, nodes, times))
 
 
@@ -148,10 +151,10 @@ def _before(nodes: Ints, chain: Ints, time: Floats, asked: Ints, when: Floats) -
     answer = np.empty(len(asked), dtype=np.int64)
     for q in range(len(asked)):
         c = np.searchsorted(nodes, asked[q])
-        answer[q] = -1
-        if c < len(nodes) and nodes[c] == asked[q]:
-            start = chain[c]
-            row = start + np.searchsorted(time[start : chain[c + 1]], when[q]) - 1
-            if row >= start:
-                answer[q] = row
+        if c == len(nodes) or nodes[c] != asked[q]:
+            answer[q] = -1
+            continue
+        start = chain[c]
+        row = start + np.searchsorted(time[start : chain[c + 1]], when[q]) - 1
+        answer[q] = row if row >= start else len(time) + c
     return answer

@@ -24,9 +24,13 @@ class Adaptive(Kernel):
     def __init__(self, width: int, rates: int, shortest: float) -> None:
         super().__init__(width)
         if rates < 1 or width % rates:
-            raise ConfigError(f"{width} channels cannot be shared evenly by {rates} rates; choose a divisor of the width")
+            raise ConfigError(
+                f"{width} channels cannot be shared evenly by {rates} rates; choose a divisor of the width"
+            )
         self.rates = rates
-        half_lives = torch.logspace(0.0, torch.log10(torch.tensor(shortest)).item(), max(rates - 1, 1))[: rates - 1]
+        half_lives = torch.logspace(0.0, torch.log10(torch.tensor(shortest)).item(), max(rates - 1, 1))[
+            : rates - 1
+        ]
         self.log_rate = nn.Parameter(torch.log(torch.log(torch.tensor(2.0)) / half_lives))
         self.of_counts = nn.Linear(2 * rates, width, bias=False)
 
@@ -39,7 +43,9 @@ class Adaptive(Kernel):
         """[rates] the rates per span, the first pinned to 0."""
         return torch.cat([self.log_rate.new_zeros(1), self.log_rate.exp()])
 
-    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
+    def scan(
+        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         decay = torch.exp(-flow.elapsed.to(value.dtype).unsqueeze(1) * self.rate())
         total, last = scan_sum(

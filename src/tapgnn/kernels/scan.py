@@ -88,7 +88,9 @@ def _tracked(*tensors: Tensor | None) -> bool:
 # --- plain torch: every device, every order of derivative --------------------------------------------------------
 
 
-def doubling_scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+def doubling_scan_sum(
+    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
+) -> tuple[Tensor, Tensor]:
     """`scan_sum` in about log2(longest chain) passes of plain torch."""
     rows, width = value.shape
     exact = initial.dtype
@@ -312,7 +314,9 @@ def _optional(tensor: Tensor | None, like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape) if tensor is None else tensor
 
 
-def _scan_sum_cpu(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+def _scan_sum_cpu(
+    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
+) -> tuple[Tensor, Tensor]:
     running = torch.empty_like(value, memory_format=torch.contiguous_format)
     last = torch.empty_like(initial, memory_format=torch.contiguous_format)
     factors = _optional(decay, value, len(value), 0)
@@ -329,7 +333,9 @@ def _gather_sum_cpu(value: Tensor, index: Tensor, weight: Tensor | None, inbox: 
 
 
 @torch.library.custom_op("tapgnn::scan_sum", mutates_args=(), device_types="cpu")
-def _scan_sum_op(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+def _scan_sum_op(
+    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
+) -> tuple[Tensor, Tensor]:
     return _scan_sum_cpu(value, decay, initial, chain)
 
 
@@ -350,7 +356,9 @@ def _scan_sum_backward_op(
     return out
 
 
-def _empty_slopes(grad: Tensor, decay: Tensor | None, initial: Tensor, to_initial: bool) -> tuple[Tensor, ...]:
+def _empty_slopes(
+    grad: Tensor, decay: Tensor | None, initial: Tensor, to_initial: bool
+) -> tuple[Tensor, ...]:
     return (
         torch.empty_like(grad, memory_format=torch.contiguous_format),
         torch.empty_like(_optional(decay, grad, len(grad), 0), memory_format=torch.contiguous_format),
@@ -369,7 +377,9 @@ def _scan_max_op(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor,
 
 
 @torch.library.custom_op("tapgnn::scan_max_backward", mutates_args=(), device_types="cpu")
-def _scan_max_backward_op(grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
+def _scan_max_backward_op(
+    grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor
+) -> tuple[Tensor, Tensor]:
     out = torch.empty_like(grad, memory_format=torch.contiguous_format), torch.empty_like(grad_last)
     arrays = [_view(t) for t in (grad, grad_last, origin, *out)]
     _over_segments(_max_backward, _view(chain), grad.shape[1], *arrays)
@@ -425,7 +435,9 @@ def _(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Ten
 
 
 @_gather_sum_backward_op.register_fake
-def _(grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> tuple[Tensor, Tensor]:
+def _(
+    grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor
+) -> tuple[Tensor, Tensor]:
     return torch.empty_like(value), torch.empty_like(_optional(weight, grad, 0))
 
 
@@ -446,7 +458,12 @@ def _differentiate_sum(ctx: Any, grad: Tensor | None, grad_last: Tensor | None) 
         chain,
         ctx.needs_input_grad[2],
     )
-    return to_value, None if decay is None else to_decay, to_initial if ctx.needs_input_grad[2] else None, None
+    return (
+        to_value,
+        None if decay is None else to_decay,
+        to_initial if ctx.needs_input_grad[2] else None,
+        None,
+    )
 
 
 def _keep_max(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:

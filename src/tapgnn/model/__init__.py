@@ -1,0 +1,8 @@
+"""The model and its parts."""
+
+from tapgnn.model.config import PRESETS, Config
+from tapgnn.model.model import Model
+from tapgnn.model.state import Past, State
+from tapgnn.model.trace import Trace
+
+__all__ = ["PRESETS", "Config", "Model", "Past", "State", "Trace"]

@@ -1,0 +1,137 @@
+"""The configuration of a model: plain numbers and words, saved as JSON beside the weights.
+
+Two presets. `paper` follows the equations of the paper: one of its four kernels, absolute time in every block, a dot
+product. `adaptive`, the default, is the best we have: forgetting kernel, walk sketches, facts, an MLP on the pair.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from tapgnn.errors import ConfigError
+from tapgnn.events import Events
+from tapgnn.kernels import KERNELS
+
+HEADS = ("dot", "additive", "mlp")
+
+
+@dataclass(frozen=True)
+class Config:
+    """All that decides the shape of a model; times are in the unit of the user's log.
+
+    kernel, layers, width        the AP blocks: which kernel, K, d
+    roles                        messages have their own weights as source and as destination
+    self_connection              a block adds its own transformed input and normalises (LayerNorm)
+    time_width                   channels of cos(W t + b) given to every block (eq. 7), 0 for none
+    rates                        learned rates of the adaptive kernel
+    sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
+    half_lives                   of sketches and counts, in spans; 0 stands for 'never forgets'
+    facts                        recency and counts by role go into the projection and the head
+    node_vectors                 nodes known at training time have a learned vector each
+    node_features, edge_features widths of the given features, 0 for none
+    head                         dot, additive or mlp
+    dropout, identity_dropout    the second replaces a node's vector by the unknown vector
+    origin, span, unit           where time starts, how long the log is, a typical pause of a node
+    """
+
+    kernel: str = "adaptive"
+    layers: int = 2
+    width: int = 128
+    roles: bool = True
+    self_connection: bool = True
+    time_width: int = 0
+    rates: int = 8
+    sketch_width: int = 64
+    sketch_steps: int = 2
+    half_lives: tuple[float, ...] = (0.0, 0.1, 0.01)
+    facts: bool = True
+    node_vectors: bool = True
+    node_features: int = 0
+    edge_features: int = 0
+    head: str = "mlp"
+    dropout: float = 0.1
+    identity_dropout: float = 0.1
+    origin: float = 0.0
+    span: float = 1.0
+    unit: float = 1e-4
+
+    def __post_init__(self) -> None:
+        _check(self.kernel in KERNELS, f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
+        _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
+        for name in ("layers", "width"):
+            _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
+            _check(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
+        for name in ("dropout", "identity_dropout"):
+            _check(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1), not {getattr(self, name)}")
+        for name in ("span", "unit"):
+            value = getattr(self, name)
+            _check(np.isfinite(value) and value > 0, f"{name} must be a positive number, not {value}")
+        _check(np.isfinite(self.origin), f"origin must be finite, not {self.origin}")
+        _check(all(half >= 0 for half in self.half_lives), "half_lives must not be negative")
+        _check(len(self.half_lives) > 0, "half_lives must hold at least one value")
+        _check(
+            self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both"
+        )
+
+    @classmethod
+    def preset(cls, name: str = "adaptive", **changes: Any) -> Config:
+        """A preset by name, with changes.
+
+        >>> Config.preset("paper", kernel="mean", width=64).head
+        'dot'
+        """
+        if name not in PRESETS:
+            raise ConfigError(f"preset {name!r} is not one of {', '.join(PRESETS)}")
+        return cls.from_dict({**PRESETS[name], **changes})
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Config:
+        """A configuration from plain values; an unknown key is an error."""
+        known = {field.name for field in fields(cls)}
+        unknown = [name for name in values if name not in known]
+        if unknown:
+            raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
+        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        return cls(**plain)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, ready for JSON."""
+        return asdict(self)
+
+    def fitted_to(self, events: Events) -> Config:
+        """The same model for these events: time scale and feature width measured on them.
+
+        Quantiles, not extremes: one row with a wrong time must not set the scale.
+        """
+        low, high = np.quantile(events.time, [0.005, 0.995])
+        span = float(high - low) or 1.0
+        gaps = np.diff(np.unique(events.time))
+        unit = float(np.median(gaps)) if len(gaps) else span
+        return replace(
+            self, origin=float(low), span=span, unit=min(unit, span), edge_features=events.feature_width
+        )
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "adaptive": {},
+    "paper": {
+        "kernel": "gcn",
+        "roles": False,
+        "self_connection": False,
+        "time_width": 128,
+        "sketch_width": 0,
+        "facts": False,
+        "head": "dot",
+        "dropout": 0.2,
+        "identity_dropout": 0.0,
+    },
+}
+
+
+def _check(holds: bool | np.bool_, message: str) -> None:
+    if not holds:
+        raise ConfigError(message)

@@ -1,0 +1,123 @@
+"""Walk sketches: how often, and how recently, two nodes are joined by temporal walks, from fixed-size vectors.
+
+Every node has a fixed random vector x_v of signs, a function of its id. A weightless AP block with decay propagates it:
+
+    S_0 = x_v        S_k(v,t) = S_k(v,t') exp(-rate (t - t')) + sum of S_{k-1}(u,t) over the events (u,v,t)
+
+Then E <S_i(u,t), S_j(v,t)> / r is the decayed number of pairs of temporal walks that leave one node, reach u in i steps and
+v in j steps: (0,1) is 'how often and how recently did they meet', (1,1) 'how many neighbours do they share'. The error
+shrinks as 1 / sqrt(r). A walk may use one instant for consecutive steps, as messages may (Algorithm 1).
+
+A sketch row is [S_0 | S_1 at each rate | S_2 at each rate ...], r numbers each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.events import Id, hash_ids
+from tapgnn.kernels import Flow
+from tapgnn.kernels.scan import gather_sum, scan_sum
+
+
+def sketch_size(width: int, steps: int, rates: int) -> int:
+    """Numbers in a sketch row."""
+    return width * (1 + steps * rates)
+
+
+def sign_vectors(ids: Sequence[Id], width: int) -> Any:
+    """[len(ids), width] vectors of +1 and -1, the same wherever the id appears."""
+    keys = hash_ids(ids)
+    steps = np.arange(1, -(-width // 64) + 1, dtype=np.uint64)
+    # splitmix64: one well-mixed word of 64 signs for each (id, step).
+    word = keys[:, None] + steps[None, :] * np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    word ^= word >> np.uint64(31)
+    bits = (word[:, :, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    return 1.0 - 2.0 * bits.reshape(len(keys), -1)[:, :width].astype(np.float32)
+
+
+def propagate_sketches(
+    flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int
+) -> Tensor:
+    """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [H] per span."""
+    rates = len(rate)
+    decay = torch.exp(-flow.elapsed.unsqueeze(1) * rate).to(carried.dtype)
+    met = gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
+    parts = [carried[owner, :width]]
+    arriving = met.repeat(1, rates)
+    for step in range(steps):
+        start = width * (1 + step * rates)
+        initial = carried[:, start : start + width * rates].double()
+        walks, _ = scan_sum(arriving, decay, initial, flow.chain)
+        parts.append(walks)
+        if step + 1 < steps:
+            arriving = gather_sum(walks, flow.sender, None, flow.inbox)
+    return torch.cat(parts, dim=1)
+
+
+def walk_products(
+    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
+) -> Tensor:
+    """Estimated walk counts of each pair: [Q, ((steps + 1)^2 - 1) * H], from two sets of sketch rows [Q, .].
+
+    fade_left and fade_right [Q, H] bring each row from its node's last activity to the time of the query.
+    """
+    size = (steps + 1) ** 2 - 1
+    rates = fade_left.shape[1]
+    if left.device.type == "cpu":
+        out = left.new_empty(len(left), size * rates)
+        _walk_products(
+            *[t.detach().contiguous().numpy() for t in (left, right, fade_left, fade_right, out)],
+            width,
+            steps,
+        )
+        return out
+    return plain_walk_products(left, right, fade_left, fade_right, width, steps)
+
+
+def plain_walk_products(
+    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
+) -> Tensor:
+    """`walk_products` in plain torch."""
+    views = [_by_rate(row, fade, width, steps) for row, fade in ((left, fade_left), (right, fade_right))]
+    products = torch.einsum("qhiw,qhjw->qhij", *views) / width
+    return products.flatten(2)[:, :, 1:].flatten(1)
+
+
+def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
+    """[Q, H, steps + 1, width] faded sketches."""
+    rates = fade.shape[1]
+    first = row[:, None, None, :width].expand(-1, rates, 1, width)
+    walks = row[:, width:].unflatten(1, (steps, rates, width)).transpose(1, 2) * fade[:, :, None, None]
+    return torch.cat([first, walks], dim=2)
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _walk_products(
+    left: Any, right: Any, fade_left: Any, fade_right: Any, out: Any, width: int, steps: int
+) -> None:
+    rates = fade_left.shape[1]
+    for q in range(len(left)):
+        place = 0
+        for h in range(rates):
+            for i in range(steps + 1):
+                a = 0 if i == 0 else width * (1 + (i - 1) * rates + h)
+                fade_i = 1.0 if i == 0 else fade_left[q, h]
+                for j in range(steps + 1):
+                    if i == 0 and j == 0:
+                        continue
+                    b = 0 if j == 0 else width * (1 + (j - 1) * rates + h)
+                    fade_j = 1.0 if j == 0 else fade_right[q, h]
+                    dot = out.dtype.type(0)
+                    for k in range(width):
+                        dot += left[q, a + k] * right[q, b + k]
+                    out[q, place] = dot * fade_i * fade_j / width
+                    place += 1

@@ -1,0 +1,155 @@
+"""The state: what a model remembers of every node, as a fold over the events absorbed so far.
+
+Four arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
+
+    sums       [N, .] float64   per layer, what the kernel carries
+    facts      [N, F] float64   recency and counts (model/facts.py)
+    embedding  [N, d]           h_K at the node's latest instant
+    sketch     [N, .]           walk sketches (model/sketch.py)
+
+`advance` consumes a state and returns the next one, which takes over the arenas: rows of active nodes are written in
+place, so the cost does not depend on the number of nodes. A consumed state refuses to be used; `copy` keeps one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.errors import QueryError, StateError
+from tapgnn.events import Vocabulary
+from tapgnn.model.facts import LAST
+from tapgnn.model.sketch import sign_vectors
+
+ARENAS = ("sums", "facts", "embedding", "sketch")
+
+
+@dataclass
+class Past:
+    """What is known of nodes strictly before the times of some queries: one row a query.
+
+    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas.
+    """
+
+    node: Tensor
+    time: Tensor
+    seen: Tensor
+    facts: Tensor
+    embedding: Tensor
+    sketch: Tensor
+
+    def __len__(self) -> int:
+        return len(self.node)
+
+    def take(self, rows: Tensor) -> Past:
+        """Some of the queries, by position."""
+        return Past(
+            *(
+                column[rows]
+                for column in (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch)
+            )
+        )
+
+
+@dataclass
+class State:
+    """See the module; made by `Model.empty_state`.
+
+    clock is the time of the latest instant absorbed (-inf for none), events their number, size the number of nodes that
+    have a row, sketch_width the length of the random vector at the start of a sketch row.
+    """
+
+    sums: Tensor
+    facts: Tensor
+    embedding: Tensor
+    sketch: Tensor
+    sketch_width: int
+    clock: float = -np.inf
+    events: int = 0
+    size: int = 0
+    consumed: bool = False
+
+    def copy(self) -> State:
+        """An independent state with the same contents."""
+        self.check_usable()
+        return replace(self, **{name: getattr(self, name).clone() for name in ARENAS})
+
+    def admit(self, vocabulary: Vocabulary) -> None:
+        """Give a fresh row to every node of the vocabulary that has none; arenas double when they are full."""
+        missing = len(vocabulary) - self.size
+        if missing <= 0:
+            return
+        rows = 1 + len(vocabulary)
+        if rows > len(self.facts):
+            capacity = max(rows, 2 * len(self.facts))
+            for name in ARENAS:
+                arena = getattr(self, name)
+                grown = arena.new_empty(capacity, arena.shape[1])
+                grown[: 1 + self.size] = arena[: 1 + self.size]
+                setattr(self, name, grown)
+        fresh = slice(1 + self.size, rows)
+        for name in ARENAS:
+            arena = getattr(self, name)
+            arena[fresh] = arena[0]
+        if self.sketch_width:
+            signs = sign_vectors(vocabulary.ids[self.size :], self.sketch_width)
+            self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
+        self.size = len(vocabulary)
+
+    def rows(self, node: Tensor) -> Tensor:
+        """The arena row of each node; one that is unknown or not admitted has row 0."""
+        return torch.where(node < self.size, node + 1, 0)
+
+    def write(self, node: Tensor, sums: Tensor, facts: Tensor, embedding: Tensor, sketch: Tensor) -> None:
+        """Replace the rows of some nodes."""
+        rows = node + 1
+        for arena, values in zip(
+            (getattr(self, name) for name in ARENAS), (sums, facts, embedding, sketch), strict=True
+        ):
+            arena[rows] = values.detach().to(arena.dtype)
+
+    def past(self, node: Tensor, time: Tensor) -> Past:
+        """What this state knows of (node, time); the time must lie after the node's last activity."""
+        self.check_usable()
+        rows = self.rows(node)
+        past = Past(
+            node,
+            time,
+            torch.full_like(time, self.events),
+            self.facts[rows],
+            self.embedding[rows],
+            self.sketch[rows],
+        )
+        check_before(past)
+        return past
+
+    def consume(self) -> State:
+        """Hand the arenas over to a new state; this one can no longer be used."""
+        self.check_usable()
+        successor = replace(self)
+        self.consumed = True
+        return successor
+
+    def check_usable(self) -> None:
+        """Refuse to go on with a state that was consumed."""
+        if self.consumed:
+            raise StateError(
+                "this state was advanced; use the state that advance returned, or advance a copy of it"
+            )
+
+
+def check_before(past: Past) -> None:
+    """Refuse a query that the rows cannot answer: they already hold events at or after its time."""
+    if len(past) == 0:
+        return
+    last = past.facts[:, LAST : LAST + 2].amax(dim=1)
+    late = last >= past.time
+    if bool(late.any()):
+        first = int(late.nonzero()[0, 0])
+        raise QueryError(
+            f"query {first}: node {int(past.node[first])} was active at {float(last[first])}, not before the time asked, "
+            f"{float(past.time[first])}; ask for a later time, or replay the log up to the time you need"
+        )
