@@ -2,7 +2,18 @@
 
 from tapgnn.errors import TapgnnError
 from tapgnn.events import Events, Vocabulary
-from tapgnn.model import Config, Model, State, Trace
+from tapgnn.model import Config, Model, State, Trace, load_model, save_model
 
 __version__ = "0.1.0"
-__all__ = ["Config", "Events", "Model", "State", "TapgnnError", "Trace", "Vocabulary", "__version__"]
+__all__ = [
+    "Config",
+    "Events",
+    "Model",
+    "State",
+    "TapgnnError",
+    "Trace",
+    "Vocabulary",
+    "__version__",
+    "load_model",
+    "save_model",
+]

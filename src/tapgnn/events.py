@@ -187,9 +187,7 @@ class Events:
         wanted = [src, dst, time, *features, *([] if label is None else [label])]
         missing = [name for name in wanted if name not in present]
         if missing:
-            raise EventError(
-                f"the frame has no column {missing[0]!r}; its columns are {', '.join(map(str, present))}"
-            )
+            raise EventError(f"the frame has no column {missing[0]!r}; its columns are {', '.join(map(str, present))}")
         columns = {name: frame[name].to_numpy() for name in wanted}
         return cls.from_arrays(
             columns[src],
@@ -227,9 +225,7 @@ class Events:
             if not 0 <= border <= len(self):
                 raise EventError(f"border {border} is outside 0..{len(self)}")
             if 0 < border < len(self) and self.time[border - 1] == self.time[border]:
-                raise EventError(
-                    f"border {border} cuts the instant {self.time[border]}; cut between two times"
-                )
+                raise EventError(f"border {border} cuts the instant {self.time[border]}; cut between two times")
         return self._rows(slice(start, stop))
 
     def between(self, start: float, stop: float) -> Events:
@@ -263,9 +259,7 @@ class Events:
                 "build one log from all rows instead, it sorts them"
             )
         if self.feature_width != later.feature_width:
-            raise EventError(
-                f"expected {self.feature_width} features, the appended events have {later.feature_width}"
-            )
+            raise EventError(f"expected {self.feature_width} features, the appended events have {later.feature_width}")
         if (self.labels is None) != (later.labels is None):
             raise EventError("one log has labels and the other has none; give both or neither")
         return replace(
@@ -277,7 +271,7 @@ class Events:
             labels=_joined(self.labels, later.labels),
         )
 
-    def _rows(self, rows: slice) -> Events:
+    def _rows(self, rows: Any) -> Events:
         return replace(
             self,
             src=self.src[rows],
@@ -311,10 +305,10 @@ def _checked_column(name: str, column: Any, size: int) -> Any:
         raise EventError(
             f"{name} has shape {array.shape}, but there are {size} times; the columns must be equally long"
         )
-    if array.dtype.kind in "iu":
+    if array.dtype.kind == "i" or (array.dtype.kind == "u" and (size == 0 or array.max() < 2**63)):
         return array.astype(np.int64)
     names = [_checked_id(value, row) for row, value in enumerate(array.tolist())]
-    if all(isinstance(value, int) for value in names):
+    if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in names):
         return np.array(names, dtype=np.int64)
     return names
 
@@ -325,9 +319,7 @@ def _checked_time(time: ArrayLike) -> Floats:
         raise EventError(f"time has shape {array.shape}; expected one number per event")
     if array.dtype.kind == "O" and len(array):
         try:
-            array = (
-                array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
-            )
+            array = array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
         except (TypeError, ValueError) as error:
             raise EventError(
                 f"the times are neither numbers nor datetimes ({error}); convert the column first"
@@ -358,9 +350,7 @@ def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
     bad = np.argwhere(~np.isfinite(vectors))
     if len(bad):
         row, column = bad[0]
-        raise EventError(
-            f"row {row}: feature {column} is {vectors[row, column]}; fix the row or fill it with a number"
-        )
+        raise EventError(f"row {row}: feature {column} is {vectors[row, column]}; fix the row or fill it with a number")
     return vectors
 
 

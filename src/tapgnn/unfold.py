@@ -67,7 +67,7 @@ class Unfolding:
     def before(self, nodes: Ints, times: Floats) -> Ints:
         """The row of each (node, time) strictly before the time.
 
-        That is its latest temporal node before it, T + c where chain c starts only later, -1 where the node has no chain.
+        That is its latest temporal node before it, T + c where chain c starts only later, -1 where there is no chain.
         """
         return np.asarray(_before(self.nodes, self.chain, self.time, nodes, times))
 
@@ -88,7 +88,7 @@ def message_links(events: Events) -> int:
     return int(unfold(events).degree().sum())
 
 
-@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+@nb.njit(cache=True)
 def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
     events = len(src)
     ends = np.empty(2 * events, dtype=np.int64)
@@ -146,7 +146,7 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
     )
 
 
-@nb.njit(cache=True)  # type: ignore[untyped-decorator]
+@nb.njit(cache=True)
 def _before(nodes: Ints, chain: Ints, time: Floats, asked: Ints, when: Floats) -> NDArray[np.int64]:
     answer = np.empty(len(asked), dtype=np.int64)
     for q in range(len(asked)):

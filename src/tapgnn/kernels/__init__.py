@@ -17,4 +17,4 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "adaptive": Adaptive,
 }
 
-__all__ = ["KERNELS", "GCN", "Adaptive", "Attention", "Flow", "Kernel", "Mean", "Pool"]
+__all__ = ["GCN", "KERNELS", "Adaptive", "Attention", "Flow", "Kernel", "Mean", "Pool"]

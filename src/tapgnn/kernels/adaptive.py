@@ -28,9 +28,7 @@ class Adaptive(Kernel):
                 f"{width} channels cannot be shared evenly by {rates} rates; choose a divisor of the width"
             )
         self.rates = rates
-        half_lives = torch.logspace(0.0, torch.log10(torch.tensor(shortest)).item(), max(rates - 1, 1))[
-            : rates - 1
-        ]
+        half_lives = torch.logspace(0.0, torch.log10(torch.tensor(shortest)).item(), max(rates - 1, 1))[: rates - 1]
         self.log_rate = nn.Parameter(torch.log(torch.log(torch.tensor(2.0)) / half_lives))
         self.of_counts = nn.Linear(2 * rates, width, bias=False)
 
@@ -43,14 +41,10 @@ class Adaptive(Kernel):
         """[rates] the rates per span, the first pinned to 0."""
         return torch.cat([self.log_rate.new_zeros(1), self.log_rate.exp()])
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         decay = torch.exp(-flow.elapsed.to(value.dtype).unsqueeze(1) * self.rate())
-        total, last = scan_sum(
-            gather_sum(value, index, None, flow.inbox), decay, carried[:, : self.width], flow.chain
-        )
+        total, last = scan_sum(gather_sum(value, index, None, flow.inbox), decay, carried[:, : self.width], flow.chain)
         count, last_count = scan_sum(
             self._received(flow, value.dtype), decay.repeat(1, 2), carried[:, self.width :], flow.chain
         )
@@ -65,9 +59,7 @@ class Adaptive(Kernel):
         by_channel = weight.repeat_interleave(self.width // self.rates, dim=1)
         as_source = (flow.role[message] == 0).unsqueeze(1)
         counts = torch.cat([weight * as_source, weight * ~as_source], dim=1)
-        return self._read(
-            add_up(by_channel * value[index[message]], receiver, size), add_up(counts, receiver, size)
-        )
+        return self._read(add_up(by_channel * value[index[message]], receiver, size), add_up(counts, receiver, size))
 
     def _received(self, flow: Flow, dtype: torch.dtype) -> Tensor:
         """[T, 2 rates] messages of the instant, as source and as destination, the same for every rate."""
@@ -77,5 +69,6 @@ class Adaptive(Kernel):
 
     def _read(self, total: Tensor, count: Tensor) -> Tensor:
         both = count[:, : self.rates] + count[:, self.rates :]
-        mean = total.unflatten(1, (self.rates, -1)) / both.unsqueeze(2)
-        return mean.flatten(1) + self.of_counts(torch.log1p(count))
+        mean = total.view(len(total), self.rates, -1) / both.unsqueeze(2)
+        weighed: Tensor = self.of_counts(torch.log1p(count))
+        return mean.flatten(1) + weighed

@@ -36,9 +36,7 @@ class Attention(Kernel):
         state[0] = -torch.inf
         return state
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():

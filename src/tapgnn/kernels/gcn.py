@@ -14,9 +14,7 @@ from tapgnn.kernels.scan import gather_sum, scan_sum
 class GCN(Kernel):
     """The symmetric graph convolution."""
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         gathered = gather_sum(value, index, _share(flow), flow.inbox)
         total, last = scan_sum(gathered, None, carried, flow.chain)

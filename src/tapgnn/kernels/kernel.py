@@ -65,9 +65,7 @@ class Kernel(nn.Module, ABC):
         return torch.zeros(self.state_width, dtype=torch.float64)
 
     @abstractmethod
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """Read every temporal node [T, d] and the last state of every chain [C, state_width].
 
         value [R, d] and index [2E] give the messages, own [T, .] the receivers' embeddings of the previous layer, and

@@ -15,9 +15,7 @@ from tapgnn.kernels.scan import gather_sum, scan_sum
 class Mean(Kernel):
     """The mean of all messages."""
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         total, last = scan_sum(gather_sum(value, index, None, flow.inbox), None, carried, flow.chain)
         return torch.relu(total / flow.degree.unsqueeze(1)), last

@@ -19,9 +19,7 @@ class Pool(Kernel):
         """No message yet: -inf."""
         return torch.full((self.state_width,), -torch.inf, dtype=torch.float64)
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor
-    ) -> tuple[Tensor, Tensor]:
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG is the scan of each temporal node's own messages, read at their end; PROP the scan of each chain."""
         nothing = value.new_full((len(flow.time), self.width), -torch.inf)
         _, gathered = scan_max(value[index], nothing, flow.inbox)

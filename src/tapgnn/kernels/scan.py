@@ -9,8 +9,8 @@ i runs along one chain, started from the carried `initial` row of that chain. Ea
 temporal node and the last value of every chain.
 
 On CPU they are numba loops behind `torch.library` operators with registered backwards; sums accumulate in float64,
-so a chain of a million float32 rows keeps its digits, and `initial` and `last` are float64. On any other device they are
-a segmented doubling scan in plain torch.
+so a chain of a million float32 rows keeps its digits, and `initial` and `last` are float64. On any other device they
+are a segmented doubling scan in plain torch.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numba as nb
@@ -88,9 +89,7 @@ def _tracked(*tensors: Tensor | None) -> bool:
 # --- plain torch: every device, every order of derivative --------------------------------------------------------
 
 
-def doubling_scan_sum(
-    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
-) -> tuple[Tensor, Tensor]:
+def doubling_scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     """`scan_sum` in about log2(longest chain) passes of plain torch."""
     rows, width = value.shape
     exact = initial.dtype
@@ -145,7 +144,7 @@ def _last(running: Tensor, initial: Tensor, chain: Tensor) -> Tensor:
 
 
 def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)  # type: ignore[no-any-return]
+    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
 
 
 @cache
@@ -162,10 +161,7 @@ def _over_segments(kernel: Callable[..., None], segments: Any, width: int, *arra
         return
     shares = np.linspace(0, segments[-1], threads + 1)[1:-1]
     borders = [0, *np.searchsorted(segments, shares).tolist(), count]
-    jobs = [
-        _pool(threads).submit(kernel, first, last, segments, *arrays)
-        for first, last in zip(borders, borders[1:], strict=False)
-    ]
+    jobs = [_pool(threads).submit(kernel, first, last, segments, *arrays) for first, last in pairwise(borders)]
     for job in jobs:
         job.result()
 
@@ -204,7 +200,7 @@ def _sum_backward(  # type: ignore[no-untyped-def]
     size = width // groups if groups else width
     lines = width // _LINE
     flow = np.empty(width)
-    # Memory is walked strictly downward, cache line by cache line: half the time of rows read upward from last to first.
+    # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
     for c in range(last - 1, first - 1, -1):
         for j in range(width):
             flow[j] = grad_final[c, j] if len(grad_final) else 0.0
@@ -314,9 +310,7 @@ def _optional(tensor: Tensor | None, like: Tensor, *shape: int) -> Tensor:
     return like.new_empty(shape) if tensor is None else tensor
 
 
-def _scan_sum_cpu(
-    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
-) -> tuple[Tensor, Tensor]:
+def _scan_sum_cpu(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     running = torch.empty_like(value, memory_format=torch.contiguous_format)
     last = torch.empty_like(initial, memory_format=torch.contiguous_format)
     factors = _optional(decay, value, len(value), 0)
@@ -333,9 +327,7 @@ def _gather_sum_cpu(value: Tensor, index: Tensor, weight: Tensor | None, inbox: 
 
 
 @torch.library.custom_op("tapgnn::scan_sum", mutates_args=(), device_types="cpu")
-def _scan_sum_op(
-    value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor
-) -> tuple[Tensor, Tensor]:
+def _scan_sum_op(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     return _scan_sum_cpu(value, decay, initial, chain)
 
 
@@ -358,7 +350,7 @@ def _scan_sum_backward_op(
 
 def _empty_slopes(
     grad: Tensor, decay: Tensor | None, initial: Tensor, to_initial: bool
-) -> tuple[Tensor, ...]:
+) -> tuple[Tensor, Tensor, Tensor]:
     return (
         torch.empty_like(grad, memory_format=torch.contiguous_format),
         torch.empty_like(_optional(decay, grad, len(grad), 0), memory_format=torch.contiguous_format),
@@ -377,9 +369,7 @@ def _scan_max_op(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor,
 
 
 @torch.library.custom_op("tapgnn::scan_max_backward", mutates_args=(), device_types="cpu")
-def _scan_max_backward_op(
-    grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor
-) -> tuple[Tensor, Tensor]:
+def _scan_max_backward_op(grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     out = torch.empty_like(grad, memory_format=torch.contiguous_format), torch.empty_like(grad_last)
     arrays = [_view(t) for t in (grad, grad_last, origin, *out)]
     _over_segments(_max_backward, _view(chain), grad.shape[1], *arrays)
@@ -435,9 +425,7 @@ def _(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Ten
 
 
 @_gather_sum_backward_op.register_fake
-def _(
-    grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor
-) -> tuple[Tensor, Tensor]:
+def _(grad: Tensor, value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> tuple[Tensor, Tensor]:
     return torch.empty_like(value), torch.empty_like(_optional(weight, grad, 0))
 
 

@@ -4,13 +4,14 @@
     h_next = kernel(value)                            as in the paper
     h_next = gelu(LayerNorm(W_self h + kernel(value)))  with the self connection
 
-Dense products are the cost of everything, so they run on as few rows as there are: the first block transforms the distinct
-nodes of the chunk and each distinct instant once.
+Dense products are the cost of everything, so they run on as few rows as there are: the first block transforms the
+distinct nodes of the chunk, and every block each distinct instant once.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -93,7 +94,7 @@ class Block(nn.Module):
 
 def make_kernel(config: Config, own_width: int) -> Kernel:
     """The kernel that a configuration names, with the arguments it takes."""
-    arguments = {
+    arguments: dict[str, dict[str, Any]] = {
         "attention": {"own_width": own_width},
         "adaptive": {"rates": config.rates, "shortest": config.unit / config.span},
     }

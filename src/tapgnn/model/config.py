@@ -73,9 +73,7 @@ class Config:
         _check(np.isfinite(self.origin), f"origin must be finite, not {self.origin}")
         _check(all(half >= 0 for half in self.half_lives), "half_lives must not be negative")
         _check(len(self.half_lives) > 0, "half_lives must hold at least one value")
-        _check(
-            self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both"
-        )
+        _check(self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both")
 
     @classmethod
     def preset(cls, name: str = "adaptive", **changes: Any) -> Config:
@@ -95,7 +93,9 @@ class Config:
         unknown = [name for name in values if name not in known]
         if unknown:
             raise ConfigError(f"unknown option {unknown[0]!r}; the options are {', '.join(sorted(known))}")
-        plain = {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+        plain: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values.items()
+        }
         return cls(**plain)
 
     def to_dict(self) -> dict[str, Any]:
@@ -111,9 +111,7 @@ class Config:
         span = float(high - low) or 1.0
         gaps = np.diff(np.unique(events.time))
         unit = float(np.median(gaps)) if len(gaps) else span
-        return replace(
-            self, origin=float(low), span=span, unit=min(unit, span), edge_features=events.feature_width
-        )
+        return replace(self, origin=float(low), span=span, unit=min(unit, span), edge_features=events.feature_width)
 
 
 PRESETS: dict[str, dict[str, Any]] = {

@@ -31,7 +31,7 @@ def empty_facts(half_lives: int) -> Any:
     return row
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")  # type: ignore[untyped-decorator]
+@nb.njit(nogil=True, cache=True, error_model="numpy")
 def fold_facts(
     chain: Any, inbox: Any, role: Any, time: Any, seen: Any, rate: Any, carried: Any, facts: Any, elapsed: Any
 ) -> None:

@@ -19,6 +19,7 @@ class Inputs(nn.Module):
 
     def __init__(self, config: Config, nodes: int) -> None:
         super().__init__()
+        self.nodes = nodes
         self.identity_dropout = config.identity_dropout
         self.vectors: nn.Embedding | None = None
         self.of_features: nn.Linear | None = None
@@ -50,7 +51,7 @@ class Inputs(nn.Module):
         """h_0 [len(node), d]; -1 stands for a node nobody knows."""
         parts = []
         if self.vectors is not None:
-            row = torch.where(node < self.vectors.num_embeddings - 1, node + 1, 0)
+            row = torch.where(node < self.nodes, node + 1, 0)
             if self.training and self.identity_dropout:
                 row = torch.where(torch.rand(row.shape, device=row.device) < self.identity_dropout, 0, row)
             parts.append(self.vectors(row))

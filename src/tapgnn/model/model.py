@@ -10,11 +10,11 @@ instants changes no number; everything asked at t depends on events strictly bef
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError, LateEventError
@@ -54,7 +54,8 @@ class Model(nn.Module):
         self.inputs = Inputs(config, len(vocabulary))
         shortest = config.unit / config.span
         self.encoding = TimeEncoding(config.time_width, shortest)
-        self.blocks = nn.ModuleList(Block(config, config.width) for _ in range(config.layers))
+        self._blocks = [Block(config, config.width) for _ in range(config.layers)]
+        self.blocks = nn.ModuleList(self._blocks)
         self.facts = Facts(config) if config.facts else None
         width = self.facts.width if self.facts is not None else 0
         self.projection = Projection(config, width, config.width if config.facts else 0)
@@ -77,18 +78,13 @@ class Model(nn.Module):
     def empty_state(self) -> State:
         """The state before the first event."""
         config = self.config
-        size = (
-            sketch_size(config.sketch_width, config.sketch_steps, len(config.half_lives))
-            if self.sketched
-            else 0
-        )
-        place = {"device": self.device}
-        sums = torch.cat([block.kernel.empty() for block in self.blocks])  # type: ignore[union-attr, operator]
+        size = sketch_size(config.sketch_width, config.sketch_steps, len(config.half_lives)) if self.sketched else 0
+        sums = torch.cat([block.kernel.empty() for block in self._blocks])
         return State(
-            sums=sums.unsqueeze(0).to(**place),
-            facts=torch.from_numpy(empty_facts(len(config.half_lives))).unsqueeze(0).to(**place),
-            embedding=torch.zeros(1, config.width, dtype=self.dtype, **place),
-            sketch=torch.zeros(1, size, dtype=self.dtype, **place),
+            sums=sums.unsqueeze(0).to(self.device),
+            facts=torch.from_numpy(empty_facts(len(config.half_lives))).unsqueeze(0).to(self.device),
+            embedding=torch.zeros(1, config.width, dtype=self.dtype, device=self.device),
+            sketch=torch.zeros(1, size, dtype=self.dtype, device=self.device),
             sketch_width=config.sketch_width if self.sketched else 0,
         )
 
@@ -103,7 +99,7 @@ class Model(nn.Module):
         following = state.consume()
         following.admit(self.vocabulary)
         view = unfold(events)
-        nodes = torch.from_numpy(view.nodes).to(self.device)
+        nodes = self._tensor(view.nodes)
         rows = nodes + 1
         carried_facts = following.facts[rows]
         flow, facts = self._flow(view, events, following, carried_facts)
@@ -136,7 +132,7 @@ class Model(nn.Module):
         """
         self._check_events(events)
         view = unfold(events)
-        nodes = torch.from_numpy(view.nodes).to(self.device)
+        nodes = self._tensor(view.nodes)
         start = self.empty_state()
         start.admit(self.vocabulary)
         flow, _ = self._flow(view, events, start, start.facts[nodes + 1])
@@ -169,9 +165,15 @@ class Model(nn.Module):
         if self.facts is not None:
             columns += [self.facts(left), self.facts(right)]
         if self.sketched:
-            fades = [self._fade(past) for past in (left, right)]
             config = self.config
-            walks = walk_products(left.sketch, right.sketch, *fades, config.sketch_width, config.sketch_steps)
+            walks = walk_products(
+                left.sketch,
+                right.sketch,
+                self._fade(left),
+                self._fade(right),
+                config.sketch_width,
+                config.sketch_steps,
+            )
             columns.append(torch.sign(walks) * torch.log1p(walks.abs()))
         pair = torch.cat(columns, dim=1) if columns else None
         return self.head(z_left, z_right, pair)  # type: ignore[no-any-return]
@@ -181,20 +183,19 @@ class Model(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """h_K [T, d] and the last kernel states [C, .], layer by layer; without carried states, directly."""
         config = self.config
-        instants = (torch.from_numpy(view.instants).to(self.device) - config.origin) / config.span
+        instants = (self._tensor(view.instants) - config.origin) / config.span
         edge = None
         if events.features is not None:
             edge = torch.from_numpy(events.features).to(self.device, self.dtype)
-        chunk = Chunk(flow, torch.from_numpy(view.instant).to(self.device), self.encoding(instants), edge)
+        chunk = Chunk(flow, self._tensor(view.instant), self.encoding(instants), edge)
         table: Tensor = self.inputs(nodes)
-        row: Tensor | None = torch.from_numpy(view.owner()).to(self.device)
+        row: Tensor | None = self._tensor(view.owner())
         states, start = [], 0
-        for block in self.blocks:
-            width = block.kernel.state_width  # type: ignore[union-attr]
-            before = None if carried is None else carried[:, start : start + width]  # type: ignore[operator]
-            table, last = block(table, row, chunk, before)
-            row, start = None, start + width  # type: ignore[operator]
+        for block in self._blocks:
+            stop = start + block.kernel.state_width
+            table, last = block(table, row, chunk, None if carried is None else carried[:, start:stop])
             states.append(last)
+            row, start = None, stop
         return table, torch.cat(states, dim=1) if carried is not None else table
 
     def _flow(self, view: Unfolding, events: Events, state: State, carried: Tensor) -> tuple[Flow, Tensor]:
@@ -215,16 +216,16 @@ class Model(nn.Module):
             facts,
             elapsed,
         )
-        to = {"device": self.device}
-        rows = torch.from_numpy(facts).to(**to)
+        rows = self._tensor(facts)
         flow = Flow(
-            *(
-                torch.from_numpy(a).to(**to)
-                for a in (view.chain, view.inbox, view.sender, view.role, view.event)
-            ),
+            chain=self._tensor(view.chain),
+            inbox=self._tensor(view.inbox),
+            sender=self._tensor(view.sender),
+            role=self._tensor(view.role),
+            event=self._tensor(view.event),
             degree=rows[:, COUNT : COUNT + 2].sum(dim=1).to(self.dtype),
-            time=torch.from_numpy((view.time - config.origin) / config.span).to(**to),
-            elapsed=torch.from_numpy(elapsed / config.span).to(**to),
+            time=self._tensor((view.time - config.origin) / config.span),
+            elapsed=self._tensor(elapsed / config.span),
         )
         return flow, rows
 
@@ -232,10 +233,13 @@ class Model(nn.Module):
         """Sketch rows of the temporal nodes, and those carried in."""
         if not self.sketched:
             return carried.new_empty(view.size, 0), carried
-        owner = torch.from_numpy(view.owner()).to(self.device)
+        owner = self._tensor(view.owner())
         config = self.config
         rows = propagate_sketches(flow, owner, self.rate, carried, config.sketch_width, config.sketch_steps)
         return rows, carried
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.device)
 
     def _fade(self, past: Past) -> Tensor:
         """[Q, H] what is left of a sketch from a node's last activity until the query."""
@@ -275,6 +279,6 @@ def _in_order(events: Events, clock: float, late: Late) -> Events:
         )
     names = events.vocabulary.ids
     raise LateEventError(
-        f"event {names[events.src[0]]!r} -> {names[events.dst[0]]!r} at {events.time[0]} is not younger than the clock of the "
-        f"state, {clock}; send events in order of time, pass late='merge', or put a re-order buffer in front"
+        f"event {names[events.src[0]]!r} -> {names[events.dst[0]]!r} at {events.time[0]} is not younger than the clock "
+        f"of the state, {clock}; send events in order of time, pass late='merge', or put a re-order buffer in front"
     )

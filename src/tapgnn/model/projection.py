@@ -1,4 +1,4 @@
-"""From the past of a node to its representation at the time of a query (eq. 8), and the facts both it and the head read.
+"""From the past of a node to its representation at the time of a query (eq. 8), and the facts it and the head read.
 
     z(v,t) = MLP[h(v,t'), cos(W (t - t') + b)]                        preset paper
     z(v,t) = MLP[h(v,t'), node vector, cos(W (t - t') + b), facts]    with facts

@@ -4,9 +4,9 @@ Every node has a fixed random vector x_v of signs, a function of its id. A weigh
 
     S_0 = x_v        S_k(v,t) = S_k(v,t') exp(-rate (t - t')) + sum of S_{k-1}(u,t) over the events (u,v,t)
 
-Then E <S_i(u,t), S_j(v,t)> / r is the decayed number of pairs of temporal walks that leave one node, reach u in i steps and
-v in j steps: (0,1) is 'how often and how recently did they meet', (1,1) 'how many neighbours do they share'. The error
-shrinks as 1 / sqrt(r). A walk may use one instant for consecutive steps, as messages may (Algorithm 1).
+Then E <S_i(u,t), S_j(v,t)> / r is the decayed number of pairs of temporal walks that leave one node, reach u in i steps
+and v in j steps: (0,1) is 'how often and how recently did they meet', (1,1) 'how many neighbours do they share'. The
+error shrinks as 1 / sqrt(r). A walk may use one instant for consecutive steps, as messages may (Algorithm 1).
 
 A sketch row is [S_0 | S_1 at each rate | S_2 at each rate ...], r numbers each.
 """
@@ -44,9 +44,7 @@ def sign_vectors(ids: Sequence[Id], width: int) -> Any:
     return 1.0 - 2.0 * bits.reshape(len(keys), -1)[:, :width].astype(np.float32)
 
 
-def propagate_sketches(
-    flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int
-) -> Tensor:
+def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int) -> Tensor:
     """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [H] per span."""
     rates = len(rate)
     decay = torch.exp(-flow.elapsed.unsqueeze(1) * rate).to(carried.dtype)
@@ -63,9 +61,7 @@ def propagate_sketches(
     return torch.cat(parts, dim=1)
 
 
-def walk_products(
-    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
-) -> Tensor:
+def walk_products(left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int) -> Tensor:
     """Estimated walk counts of each pair: [Q, ((steps + 1)^2 - 1) * H], from two sets of sketch rows [Q, .].
 
     fade_left and fade_right [Q, H] bring each row from its node's last activity to the time of the query.
@@ -74,11 +70,8 @@ def walk_products(
     rates = fade_left.shape[1]
     if left.device.type == "cpu":
         out = left.new_empty(len(left), size * rates)
-        _walk_products(
-            *[t.detach().contiguous().numpy() for t in (left, right, fade_left, fade_right, out)],
-            width,
-            steps,
-        )
+        tensors = (left, right, fade_left, fade_right, out)
+        _walk_products(width, steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
         return out
     return plain_walk_products(left, right, fade_left, fade_right, width, steps)
 
@@ -96,14 +89,12 @@ def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
     """[Q, H, steps + 1, width] faded sketches."""
     rates = fade.shape[1]
     first = row[:, None, None, :width].expand(-1, rates, 1, width)
-    walks = row[:, width:].unflatten(1, (steps, rates, width)).transpose(1, 2) * fade[:, :, None, None]
+    walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * fade[:, :, None, None]
     return torch.cat([first, walks], dim=2)
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _walk_products(
-    left: Any, right: Any, fade_left: Any, fade_right: Any, out: Any, width: int, steps: int
-) -> None:
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _walk_products(width: Any, steps: Any, left: Any, right: Any, fade_left: Any, fade_right: Any, out: Any) -> None:
     rates = fade_left.shape[1]
     for q in range(len(left)):
         place = 0

@@ -47,10 +47,7 @@ class Past:
     def take(self, rows: Tensor) -> Past:
         """Some of the queries, by position."""
         return Past(
-            *(
-                column[rows]
-                for column in (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch)
-            )
+            *(column[rows] for column in (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch))
         )
 
 
@@ -136,9 +133,7 @@ class State:
     def check_usable(self) -> None:
         """Refuse to go on with a state that was consumed."""
         if self.consumed:
-            raise StateError(
-                "this state was advanced; use the state that advance returned, or advance a copy of it"
-            )
+            raise StateError("this state was advanced; use the state that advance returned, or advance a copy of it")
 
 
 def check_before(past: Past) -> None:
@@ -150,6 +145,6 @@ def check_before(past: Past) -> None:
     if bool(late.any()):
         first = int(late.nonzero()[0, 0])
         raise QueryError(
-            f"query {first}: node {int(past.node[first])} was active at {float(last[first])}, not before the time asked, "
-            f"{float(past.time[first])}; ask for a later time, or replay the log up to the time you need"
+            f"query {first}: node {int(past.node[first])} was active at {float(last[first])}, not before the "
+            f"time asked, {float(past.time[first])}; ask for a later time, or replay the log up to the time you need"
         )

@@ -1,7 +1,7 @@
 """The trace of one `advance`: the embeddings of the temporal nodes of its events, and answers to questions in between.
 
-A query (v, t) reads v's latest temporal node strictly before t: one of these events', or what was carried into them, or,
-for a node that is not active in them, its row in the state.
+A query (v, t) reads v's latest temporal node strictly before t: one of these events', or what was carried into them,
+or, for a node that is not active in them, its row in the state.
 """
 
 from __future__ import annotations

@@ -1,0 +1,121 @@
+"""A model on disk: a folder with model.json (configuration and checksums), weights.safetensors and vocabulary.json.
+
+Nothing is ever unpickled. model.json is written last and names the checksums of the other two, so a folder whose writing
+was cut short, or whose bytes changed, is refused. The model's hash covers all three; a saved state carries it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load as load_tensors
+from safetensors.torch import save as save_tensors
+
+from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.events import Vocabulary
+from tapgnn.model.config import Config
+from tapgnn.model.model import Model
+
+FORMAT = 1
+_DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+def save_model(model: Model, folder: str | Path) -> str:
+    """Write the model into a folder, file by file and each atomically; returns its hash."""
+    target = Path(folder)
+    target.mkdir(parents=True, exist_ok=True)
+    weights = save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
+    vocabulary = json.dumps(list(model.vocabulary.ids)).encode()
+    manifest = {
+        "format": FORMAT,
+        "dtype": str(model.dtype).removeprefix("torch."),
+        "nodes": model.inputs.nodes,
+        "config": model.config.to_dict(),
+        "sha256": {"weights.safetensors": _digest(weights), "vocabulary.json": _digest(vocabulary)},
+    }
+    text = json.dumps(manifest, indent=2, sort_keys=True).encode()
+    _write(target / "weights.safetensors", weights)
+    _write(target / "vocabulary.json", vocabulary)
+    _write(target / "model.json", text)
+    return _digest(text)
+
+
+def load_model(folder: str | Path) -> Model:
+    """Read a model that `save_model` wrote; one that is missing, damaged or newer is a clear error."""
+    source = Path(folder)
+    manifest = _manifest(source)
+    vocabulary = Vocabulary(json.loads(_checked(source, "vocabulary.json", manifest)))
+    try:
+        config = Config.from_dict(manifest["config"])
+        model = Model(config, Vocabulary(vocabulary.ids[: manifest["nodes"]])).to(_DTYPES[manifest["dtype"]])
+        weights = load_tensors(_checked(source, "weights.safetensors", manifest))
+        model.inputs.features = weights["inputs.features"]
+        model.load_state_dict(weights)
+    except (KeyError, TypeError, RuntimeError, SafetensorError, ConfigError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise ModelFileError(f"{source}: the files do not describe one model ({reason}); save it again") from None
+    model.vocabulary = vocabulary
+    return model.eval()
+
+
+def model_hash(folder: str | Path) -> str:
+    """The hash of a saved model."""
+    _manifest(Path(folder))
+    return _digest((Path(folder) / "model.json").read_bytes())
+
+
+def _manifest(source: Path) -> dict[str, Any]:
+    path = source / "model.json"
+    try:
+        manifest = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ModelFileError(
+            f"{path} is missing; {source} is not a saved model, or its writing was cut short"
+        ) from None
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ModelFileError(f"{path} is damaged: it is not JSON; restore it from a copy or train again") from None
+    version = manifest.get("format") if isinstance(manifest, dict) else None
+    if not isinstance(version, int) or not isinstance(manifest.get("sha256"), dict):
+        raise ModelFileError(f"{path} is damaged: no format or checksums; restore it from a copy or train again")
+    if version > FORMAT:
+        raise ModelFileError(f"{path} has format {version}, this version reads up to {FORMAT}; upgrade tapgnn")
+    return manifest  # type: ignore[no-any-return]
+
+
+def _checked(source: Path, name: str, manifest: dict[str, Any]) -> bytes:
+    path = source / name
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        raise ModelFileError(f"{path} is missing; restore the whole folder from a copy") from None
+    if _digest(content) != manifest["sha256"].get(name):
+        raise ModelFileError(f"{path} is damaged: its checksum is not the one in model.json; restore it from a copy")
+    return content
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write a file so that it is there whole or not at all."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
