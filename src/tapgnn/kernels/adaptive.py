@@ -43,7 +43,7 @@ class Adaptive(Kernel):
 
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
-        decay = torch.exp(-flow.elapsed.to(value.dtype).unsqueeze(1) * self.rate())
+        decay = torch.exp(-flow.elapsed.unsqueeze(1) * self.rate().double())
         total, last = scan_sum(gather_sum(value, index, None, flow.inbox), decay, carried[:, : self.width], flow.chain)
         count, last_count = scan_sum(
             self._received(flow, value.dtype), decay.repeat(1, 2), carried[:, self.width :], flow.chain
@@ -54,8 +54,8 @@ class Adaptive(Kernel):
         """The definition."""
         receiver, message = flow.neighbourhood()
         size = len(flow.time)
-        age = (flow.time[receiver] - flow.time[flow.receiver()[message]]).to(value.dtype)
-        weight = torch.exp(-age.unsqueeze(1) * self.rate())
+        age = flow.time[receiver] - flow.time[flow.receiver()[message]]
+        weight = torch.exp(-age.unsqueeze(1) * self.rate().double()).to(value.dtype)
         by_channel = weight.repeat_interleave(self.width // self.rates, dim=1)
         as_source = (flow.role[message] == 0).unsqueeze(1)
         counts = torch.cat([weight * as_source, weight * ~as_source], dim=1)
@@ -69,6 +69,6 @@ class Adaptive(Kernel):
 
     def _read(self, total: Tensor, count: Tensor) -> Tensor:
         both = count[:, : self.rates] + count[:, self.rates :]
-        mean = total.view(len(total), self.rates, -1) / both.unsqueeze(2)
+        mean = total.view(len(total), self.rates, self.width // self.rates) / both.unsqueeze(2)
         weighed: Tensor = self.of_counts(torch.log1p(count))
         return mean.flatten(1) + weighed

@@ -35,7 +35,8 @@ _LINE = 16
 def scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     """Decayed running sums of value [T, d] from initial [C, d] (float64): at every row [T, d], and last [C, d].
 
-    decay [T, G] holds the factor applied before row i is added, one for each of G equal groups of channels.
+    decay [T, G] (float64) holds the factor applied before row i is added, one for each of G equal groups of channels.
+    In float32 a factor close to 1, taken a million times, would lose what it is meant to forget.
     """
     if value.device.type != "cpu":
         return doubling_scan_sum(value, decay, initial, chain)
@@ -67,7 +68,7 @@ def scan_logsumexp(
         filled = chain[1:] > chain[:-1]
         previous[chain[:-1][filled]] = initial_peak[filled]
         # exp(-inf - -inf) is nan: nothing has been carried, and 0 says so.
-        decay = torch.exp(previous - running_peak).nan_to_num_(nan=0.0)
+        decay = torch.exp(previous.double() - running_peak.double()).nan_to_num_(nan=0.0)
         scale = torch.exp(peak - running_peak)
     running, last = scan_sum(total * scale, decay, initial_total, chain)
     return running_peak, running, last_peak, last
@@ -181,7 +182,7 @@ def _sum_forward(first, last, chain, value, decay, initial, running, final):  # 
             total[j] = initial[c, j]
         for i in range(chain[c], chain[c + 1]):
             for g in range(groups):
-                factor = np.float64(decay[i, g])
+                factor = decay[i, g]
                 for j in range(g * size, (g + 1) * size):
                     total[j] *= factor
             for j in range(width):
@@ -222,7 +223,7 @@ def _sum_backward(  # type: ignore[no-untyped-def]
                     for j in range(g * size, (g + 1) * size):
                         slope += flow[j] * running[i - 1, j]
                 grad_decay[i, g] = slope
-                factor = np.float64(decay[i, g])
+                factor = decay[i, g]
                 for j in range(g * size, (g + 1) * size):
                     flow[j] *= factor
         if len(grad_initial):
@@ -313,7 +314,7 @@ def _optional(tensor: Tensor | None, like: Tensor, *shape: int) -> Tensor:
 def _scan_sum_cpu(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     running = torch.empty_like(value, memory_format=torch.contiguous_format)
     last = torch.empty_like(initial, memory_format=torch.contiguous_format)
-    factors = _optional(decay, value, len(value), 0)
+    factors = _optional(decay, initial, len(value), 0)
     arrays = [_view(t) for t in (value, factors, initial, running, last)]
     _over_segments(_sum_forward, _view(chain), value.shape[1], *arrays)
     return running, last
@@ -342,7 +343,7 @@ def _scan_sum_backward_op(
     to_initial: bool,
 ) -> tuple[Tensor, Tensor, Tensor]:
     out = _empty_slopes(grad, decay, initial, to_initial)
-    factors = _optional(decay, grad, len(grad), 0)
+    factors = _optional(decay, initial, len(grad), 0)
     tensors = (grad, _optional(grad_last, initial, 0, 0), factors, initial, running, *out)
     _over_segments(_sum_backward, _view(chain), grad.shape[1], *[_view(t) for t in tensors])
     return out
@@ -353,7 +354,7 @@ def _empty_slopes(
 ) -> tuple[Tensor, Tensor, Tensor]:
     return (
         torch.empty_like(grad, memory_format=torch.contiguous_format),
-        torch.empty_like(_optional(decay, grad, len(grad), 0), memory_format=torch.contiguous_format),
+        torch.empty_like(_optional(decay, initial, len(grad), 0), memory_format=torch.contiguous_format),
         initial.new_empty(initial.shape if to_initial else (0, 0)),
     )
 

@@ -1,7 +1,7 @@
 """A model on disk: a folder with model.json (configuration and checksums), weights.safetensors and vocabulary.json.
 
-Nothing is ever unpickled. model.json is written last and names the checksums of the other two, so a folder whose writing
-was cut short, or whose bytes changed, is refused. The model's hash covers all three; a saved state carries it.
+Nothing is ever unpickled. model.json is written last and names the checksums of the other two, so a folder whose
+writing was cut short, or whose bytes changed, is refused. The model's hash covers all three; a saved state carries it.
 """
 
 from __future__ import annotations

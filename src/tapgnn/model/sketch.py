@@ -47,7 +47,7 @@ def sign_vectors(ids: Sequence[Id], width: int) -> Any:
 def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int) -> Tensor:
     """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [H] per span."""
     rates = len(rate)
-    decay = torch.exp(-flow.elapsed.unsqueeze(1) * rate).to(carried.dtype)
+    decay = torch.exp(-flow.elapsed.unsqueeze(1) * rate)
     met = gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
     parts = [carried[owner, :width]]
     arriving = met.repeat(1, rates)

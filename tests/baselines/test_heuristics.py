@@ -1,0 +1,172 @@
+"""Heuristics: the batched replay is the reference, no score sees its own instant or later, real data give known AUC."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tapgnn.baselines import EdgeBank, Method, Popularity, Recency, replay
+from tapgnn.baselines.method import history_before
+from tapgnn.data.negatives import sample_negatives
+from tapgnn.data.splits import Split, split_paper, take
+from tapgnn.errors import ConfigError, LateEventError, QueryError
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.training.metrics import auc
+
+METHODS: list[Callable[[], Method]] = [
+    Recency,
+    lambda: Recency("destination"),
+    Popularity,
+    lambda: Popularity("any"),
+    EdgeBank,
+    lambda: EdgeBank(window=3.0),
+]
+every_method = pytest.mark.parametrize("make", METHODS, ids=[make().name for make in METHODS])
+
+rows = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 15)), min_size=1, max_size=50)
+asked = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(6, 17)), max_size=30)
+
+
+def columns(queries: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Floats]:
+    table = np.array(queries, dtype=np.int64).reshape(-1, 3)
+    return table[:, 0], table[:, 1], table[:, 2].astype(float)
+
+
+def log_of(events: list[tuple[int, int, int]]) -> tuple[Events, Events]:
+    """History before time 6, and the stream from then on."""
+    log = Events.from_arrays(*(np.array(column) for column in zip(*events, strict=True)))
+    return log.between(-np.inf, 6.0), log.between(6.0, np.inf)
+
+
+@every_method
+@given(events=rows, queries=asked)
+def test_the_batched_replay_gives_the_scores_and_the_state_of_the_reference(
+    make: Callable[[], Method], events: list[tuple[int, int, int]], queries: list[tuple[int, int, int]]
+) -> None:
+    train, stream = log_of(events)
+    src, dst, time = columns(queries)
+    slow, fast = make(), make()
+    slow.fit(train, stream)
+    fast.fit(train, stream)
+    np.testing.assert_array_equal(replay(slow, stream, src, dst, time), fast.replay(stream, src, dst, time))
+    everyone = np.arange(9)
+    for source in everyone:
+        later = (np.full(9, source), everyone, np.full(9, 18.0))
+        np.testing.assert_array_equal(slow.score(*later), fast.score(*later))
+
+
+@every_method
+@given(events=rows, queries=asked, seed=st.integers(0, 9))
+def test_nothing_at_or_after_the_query_changes_its_score(
+    make: Callable[[], Method], events: list[tuple[int, int, int]], queries: list[tuple[int, int, int]], seed: int
+) -> None:
+    train, stream = log_of(events)
+    src, dst, time = columns(queries)
+    truth = make()
+    truth.fit(train, stream)
+    scores = truth.replay(stream, src, dst, time)
+    for query in range(len(time)):
+        future = stream.time >= time[query]
+        shuffled = np.random.default_rng(seed).permutation(int(future.sum()))
+        other = take(stream, np.concatenate([np.flatnonzero(~future), np.flatnonzero(future)[shuffled]]))
+        other.time[:] = stream.time
+        for changed in (other, take(stream, ~future)):
+            method = make()
+            method.fit(train, stream)
+            assert method.replay(changed, src[[query]], dst[[query]], time[[query]])[0] == scores[query]
+
+
+@given(rows, asked)
+def test_the_scores_are_what_the_formulas_say(
+    events: list[tuple[int, int, int]], queries: list[tuple[int, int, int]]
+) -> None:
+    train, stream = log_of(events)
+    src, dst, time = columns(queries)
+    # The vocabulary numbers nodes by first appearance, so the past is written in rows too.
+    past = [list(zip(log.src.tolist(), log.dst.tolist(), log.time.tolist(), strict=True)) for log in (train, stream)]
+    scores = {}
+    for make in METHODS:
+        method = make()
+        method.fit(train, stream)
+        scores[method.name] = method.replay(stream, src, dst, time)
+    for q, (u, v, t) in enumerate(zip(src.tolist(), dst.tolist(), time.tolist(), strict=True)):
+        before = [event for log in past for event in log if event[2] < t]
+        assert scores["recency"][q] == max([e[2] - t for e in before if v in e[:2]], default=-np.inf)
+        assert scores["recency-destination"][q] == max([e[2] - t for e in before if v == e[1]], default=-np.inf)
+        assert scores["popularity"][q] == sum(v == e[1] for e in before)
+        assert scores["popularity-any"][q] == sum((v == e[0]) + (v == e[1]) for e in before)
+        assert scores["edgebank"][q] == any((u, v) == e[:2] for e in before)
+        assert scores["edgebank-window"][q] == any((u, v) == e[:2] and e[2] >= t - 3.0 for e in before)
+
+
+@every_method
+def test_fit_forgets_and_the_method_copes_with_one_event_and_with_strangers(make: Callable[[], Method]) -> None:
+    log = Events.from_arrays(["a", "a", "b"], ["a", "b", "a"], [1.0, 2.0, 3.0])
+    fresh, used = make(), make()
+    used.fit(log, log)
+    for method in (fresh, used):
+        method.fit(log.slice(0, 1), log)
+    asked_of = (np.array([0, 7]), np.array([0, 7]), np.array([2.0, 2.0]))
+    np.testing.assert_array_equal(fresh.score(*asked_of), used.score(*asked_of))
+    assert fresh.score(*asked_of)[0] > fresh.score(*asked_of)[1]
+    assert fresh.sees_history
+
+
+@every_method
+def test_the_past_is_not_asked_and_does_not_come_late(make: Callable[[], Method]) -> None:
+    log = Events.from_arrays(["a", "a", "b"], ["a", "b", "a"], [1.0, 2.0, 3.0])
+    method = make()
+    method.fit(log, log)
+    with pytest.raises(QueryError, match="use replay"):
+        method.score(np.array([0]), np.array([1]), np.array([3.0]))
+    with pytest.raises(LateEventError, match="in order of time"):
+        method.observe(log)
+
+
+def test_wrong_settings_are_refused() -> None:
+    with pytest.raises(ConfigError, match="any or destination"):
+        Recency("source")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="any or destination"):
+        Popularity("source")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="positive length"):
+        EdgeBank(window=0.0)
+
+
+def test_history_of_nothing_is_never() -> None:
+    count, latest = history_before(np.empty(0, dtype=np.int64), np.empty(0), np.array([3]), np.array([1.0]))
+    assert count[0] == 0
+    assert latest[0] == -np.inf
+
+
+def measured_auc(method: Method, split: Split, seed: int) -> float:
+    """The paper's protocol: one random negative per positive, earlier validation and test events observed."""
+    test = split.test
+    negative = sample_negatives(test, split.train, seed=seed).dst[:, 0]
+    method.fit(split.train, split.valid)
+    method.observe(split.valid)
+    scores = method.replay(test, np.tile(test.src, 2), np.concatenate([test.dst, negative]), np.tile(test.time, 2))
+    return auc(np.repeat([1, 0], len(test)), scores)
+
+
+@pytest.mark.parametrize(
+    ("name", "recency", "recency_destination", "popularity", "edgebank"),
+    [
+        ("fb-forum", 0.904, 0.933, 0.899, 0.949),
+        ("soc-wiki-elec", 0.993, 0.986, 0.819, 0.532),
+    ],
+)
+def test_on_real_data_under_the_papers_protocol_they_reach_the_known_auc(
+    data_folder: Path, name: str, recency: float, recency_destination: float, popularity: float, edgebank: float
+) -> None:
+    frame = polars.read_csv(data_folder / f"{name}.edges")
+    split = split_paper(Events.from_frame(frame, "from_node_id", "to_node_id", "timestamp"))
+    assert measured_auc(Recency(), split, seed=0) == pytest.approx(recency, abs=0.01)
+    assert measured_auc(Recency("destination"), split, seed=0) == pytest.approx(recency_destination, abs=0.01)
+    assert measured_auc(Popularity(), split, seed=0) == pytest.approx(popularity, abs=0.02)
+    assert measured_auc(EdgeBank(), split, seed=0) == pytest.approx(edgebank, abs=0.01)

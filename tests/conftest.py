@@ -1,0 +1,21 @@
+"""Settings of the whole suite: threads pinned, hypothesis repeatable in CI, where the real data lies."""
+
+import os
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=40)
+hypothesis.settings.register_profile("dev", deadline=None, max_examples=40)
+hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
+torch.set_num_threads(2)
+
+
+@pytest.fixture(scope="session")
+def data_folder() -> Path:
+    folder = os.environ.get("TAPGNN_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("TAPGNN_DATA does not name a folder with the real data sets")
+    return Path(folder)

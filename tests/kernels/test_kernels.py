@@ -1,0 +1,56 @@
+"""Every kernel: the scan form equals the definition, in outputs and in gradients, from any carried state."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tapgnn.errors import ConfigError
+from tapgnn.kernels import KERNELS, Adaptive
+
+from ..streams import KERNEL_NAMES, streams, tiny_model
+
+
+def gradients(model, embedding):
+    weights = torch.cos(torch.arange(embedding.numel(), dtype=torch.float64)).view_as(embedding)
+    model.zero_grad()
+    (embedding * weights).sum().backward()
+    return {name: p.grad.to_dense() for name, p in model.named_parameters() if p.grad is not None}
+
+
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+@given(data=st.data(), roles=st.booleans(), features=st.sampled_from([0, 2]), layers=st.integers(1, 3))
+def test_the_scan_equals_the_definition_in_outputs_and_gradients(kernel, data, roles, features, layers):
+    events = data.draw(streams(max_events=15, features=features))
+    model = tiny_model(
+        kernel, events.vocabulary, roles=roles, self_connection=roles, layers=layers, edge_features=features
+    )
+    trace, _ = model.advance(events, model.empty_state())
+    direct = model.advance_directly(events)
+    torch.testing.assert_close(trace.embedding, direct, rtol=1e-10, atol=1e-10)
+    by_scan, by_definition = gradients(model, trace.embedding), gradients(model, direct)
+    assert by_scan.keys() == by_definition.keys()
+    assert any(grad.abs().max() > 0 for grad in by_scan.values())
+    for name, grad in by_scan.items():
+        torch.testing.assert_close(grad, by_definition[name], rtol=1e-8, atol=1e-10, msg=name)
+
+
+def test_the_table_names_the_five_kernels():
+    assert tuple(KERNELS) == KERNEL_NAMES
+
+
+def test_rates_are_never_negative_and_the_first_is_pinned_to_zero():
+    kernel = Adaptive(8, rates=4, shortest=1e-3)
+    with torch.no_grad():
+        kernel.log_rate -= 100.0
+    assert kernel.rate()[0] == 0
+    assert (kernel.rate() >= 0).all()
+    half_lives = torch.log(torch.tensor(2.0)) / Adaptive(8, rates=4, shortest=1e-3).rate()[1:]
+    torch.testing.assert_close(half_lives, torch.tensor([1.0, 10**-1.5, 1e-3]))
+
+
+def test_every_channel_may_have_its_own_rate_and_one_rate_means_none_decays():
+    assert Adaptive(6, rates=6, shortest=0.1).rate().shape == (6,)
+    assert Adaptive(6, rates=1, shortest=0.1).rate().tolist() == [0.0]
+    with pytest.raises(ConfigError, match="divisor"):
+        Adaptive(6, rates=4, shortest=0.1)

@@ -1,0 +1,207 @@
+"""The model object: queries, unknown nodes, features, heads, presets, late events, and states that are used up."""
+
+import numpy as np
+import pytest
+import torch
+
+from tapgnn import Config, Events, Model
+from tapgnn.errors import ConfigError, LateEventError, QueryError, StateError, TapgnnError
+from tapgnn.model import PRESETS
+
+from ..streams import assert_same_state, tiny_model
+
+
+@pytest.fixture
+def events():
+    return Events.from_arrays(["a", "a", "b", "c"], ["b", "c", "c", "c"], [1.0, 2.0, 2.0, 4.0])
+
+
+def test_a_node_without_history_has_a_defined_answer_and_reads_no_future(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    trace, _ = model.advance(events, model.empty_state())
+    fresh = model.query(model.empty_state(), [2], [1.5])
+    torch.testing.assert_close(model.query(trace, [2], [1.5]), fresh)
+    assert torch.isfinite(model.query(trace, [-1, 0, 2], [0.5, 0.5, 0.5])).all()
+
+
+def test_nodes_that_appear_after_training_share_the_unknown_vector(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    later = Events.from_arrays(["new", "newer"], ["a", "a"], [5.0, 6.0], vocabulary=events.vocabulary)
+    _, state = model.advance(later, state)
+    rows = events.vocabulary.rows(["new", "newer"])
+    assert torch.equal(*model.inputs(torch.from_numpy(rows)))
+    assert torch.isfinite(model.score(state, rows, [0, 0], 7.0)).all()
+    assert state.size == 5
+
+
+def test_a_question_the_state_can_no_longer_answer_is_refused(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    with pytest.raises(QueryError, match="active at 4.0"):
+        model.query(state, [2], [4.0])
+    assert model.query(state, [0], [3.0]).shape == (1, 6)
+
+
+def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    start = model.empty_state()
+    kept = start.copy()
+    trace, state = model.advance(events.slice(0, 1), start)
+    for act in (lambda: model.advance(events, start), lambda: start.past(*ask()), start.copy):
+        with pytest.raises(StateError, match="was advanced"):
+            act()
+    _, again = model.advance(events.slice(0, 1), kept)
+    assert_same_state(state, again)
+    model.advance(events.slice(1, 3), state)
+    with pytest.raises(StateError, match="was advanced"):
+        trace.past(*ask())
+
+
+def ask():
+    return torch.tensor([0]), torch.tensor([9.0], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("time", [4.0, 3.0])
+def test_late_events_are_refused_by_name_and_change_nothing(events, time):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    before = state.copy()
+    late = Events.from_arrays(["b"], ["a"], [time], vocabulary=events.vocabulary)
+    with pytest.raises(LateEventError, match=r"'b' -> 'a' at .* clock of the state, 4.0"):
+        model.advance(late, state)
+    assert_same_state(state, before, tolerance=0)
+
+
+@pytest.mark.parametrize("kernel", ["gcn", "mean", "pool"])
+def test_merged_late_events_are_exact_for_undecayed_sums_of_one_layer(kernel):
+    columns = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1.0, 2.0, 3.0])
+    options = {
+        "layers": 1,
+        "time_width": 0,
+        "sketch_width": 0,
+        "roles": False,
+        "self_connection": False,
+        "half_lives": (0.0,),
+    }
+    events = Events.from_arrays(*columns)
+    model = tiny_model(kernel, events.vocabulary, **options)
+    _, in_order = model.advance(events, model.empty_state())
+    first = Events.from_arrays(*(c[[0, 2]] for c in columns), vocabulary=events.vocabulary)
+    late = Events.from_arrays(*(c[[1]] for c in columns), vocabulary=events.vocabulary)
+    _, state = model.advance(first, model.empty_state())
+    _, state = model.advance(late, state, late="merge")
+    assert state.clock == 3.0
+    if kernel != "gcn":  # the senders' degrees at the true instant are gone
+        torch.testing.assert_close(state.sums, in_order.sums)
+    torch.testing.assert_close(state.facts[1:4, :2], in_order.facts[1:4, :2])
+
+
+def test_node_features_reach_the_embeddings_of_known_and_new_nodes(events):
+    model = tiny_model(vocabulary=events.vocabulary, node_features=2, node_vectors=False)
+    plain, _ = model.advance(events, model.empty_state())
+    model.inputs.describe([0, 7], [[1.0, 2.0], [3.0, 4.0]])
+    described, _ = model.advance(events, model.empty_state())
+    assert not torch.allclose(plain.embedding, described.embedding)
+    fresh = model.inputs(torch.tensor([7, -1, 5]))
+    assert not torch.allclose(fresh[0], fresh[1])
+    torch.testing.assert_close(fresh[1], fresh[2])
+    for bad in ([[1.0]], [[np.nan, 1.0]]):
+        with pytest.raises(ConfigError):
+            model.inputs.describe([0], bad)
+
+
+@pytest.mark.parametrize("head", ["dot", "additive", "mlp"])
+@pytest.mark.parametrize("facts", [True, False])
+def test_every_head_scores_pairs_and_learns(events, head, facts):
+    model = tiny_model(vocabulary=events.vocabulary, head=head, facts=facts).train()
+    trace, _ = model.advance(events, model.empty_state())
+    model.score(trace, [0, 1], [1, 2], 3.0).sum().backward()
+    touched = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.to_dense().abs().sum() > 0]
+    assert any(name.startswith("projection") for name in touched)
+    assert any(name.startswith("blocks") for name in touched)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_presets_run_fitted_to_a_log(preset, events):
+    config = Config.preset(preset, width=8).fitted_to(events)
+    model = Model(config, events.vocabulary)
+    trace, state = model.advance(events, model.empty_state())
+    assert trace.embedding.shape == (6, 8)
+    assert torch.isfinite(model.score(state, [0], [1], 9.0)).all()
+
+
+@pytest.mark.parametrize("kernel", ["gcn", "mean", "pool", "attention"])
+def test_the_paper_preset_takes_each_of_its_four_kernels(kernel, events):
+    model = Model(Config.preset("paper", kernel=kernel, width=8).fitted_to(events), events.vocabulary)
+    trace, _ = model.advance(events, model.empty_state())
+    assert torch.isfinite(trace.embedding).all()
+
+
+def test_identity_dropout_trains_the_unknown_vector_and_only_in_training(events):
+    model = tiny_model(vocabulary=events.vocabulary, identity_dropout=0.5)
+    node = torch.zeros(200, dtype=torch.int64)
+    assert (model.inputs(node) == model.inputs(node)[0]).all()
+    model.train()
+    model.inputs(node).sum().backward()
+    grad = model.inputs.vectors.weight.grad.to_dense()
+    assert grad[0].abs().sum() > 0
+    assert grad[1].abs().sum() > 0
+
+
+def test_node_vectors_get_sparse_gradients(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    trace, _ = model.advance(events.slice(0, 1), model.empty_state())
+    trace.embedding.sum().backward()
+    grad = model.inputs.vectors.weight.grad
+    assert grad.is_sparse
+    assert grad.coalesce().indices().flatten().tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kernel": "lstm"}, "not one of gcn"),
+        ({"head": "cosine"}, "not one of dot"),
+        ({"layers": 0}, "layers must be at least 1"),
+        ({"dropout": 1.0}, "dropout must lie"),
+        ({"span": 0.0}, "span must be a positive"),
+        ({"origin": float("nan")}, "origin must be finite"),
+        ({"half_lives": ()}, "at least one"),
+        ({"half_lives": (-1.0,)}, "negative"),
+        ({"edge_features": -1}, "negative"),
+        ({"node_vectors": False}, "a learned vector, features, or both"),
+        ({"depth": 3}, "unknown option 'depth'"),
+        ({"rates": 5}, "divisor"),
+    ],
+)
+def test_a_wrong_configuration_says_what_is_wrong(changes, words, events):
+    with pytest.raises(ConfigError, match=words):
+        Model(Config.from_dict(changes), events.vocabulary)
+
+
+def test_events_must_fit_the_model(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    with pytest.raises(ConfigError, match="vocabulary=model.vocabulary"):
+        model.advance(Events.from_arrays([1], [2], [3]), model.empty_state())
+    wide = Events.from_arrays(["a"], ["b"], [9.0], [[1.0]], vocabulary=events.vocabulary)
+    with pytest.raises(ConfigError, match="expects 0 features"):
+        model.advance(wide, model.empty_state())
+    with pytest.raises(TapgnnError, match="not one of adaptive, paper"):
+        Config.preset("best")
+
+
+def test_one_wrong_time_does_not_set_the_scale():
+    time = np.append(np.linspace(1e9, 1e9 + 1e6, 999), 0.0)
+    events = Events.from_arrays(np.arange(1000) % 9, np.arange(1000) % 7, time)
+    assert Config().fitted_to(events).span < 2e6
+
+
+def test_an_empty_chunk_changes_nothing(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    before = state.copy()
+    trace, state = model.advance(events.slice(0, 0), state)
+    assert_same_state(state, before, tolerance=0)
+    assert trace.embedding.shape == (0, 6)
+    assert model.query(trace, [0], [9.0]).shape == (1, 6)
