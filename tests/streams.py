@@ -40,14 +40,16 @@ def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
         "kernel": kernel,
         "width": 6,
         "layers": 2,
-        "rates": 3,
+        "rates": 1,
         "time_width": 3,
         "sketch_width": 8,
-        "half_lives": (0.0, 0.3),
+        "half_lives": (0.3, 0.05),
+        "sketch_half_lives": (0.3,),
         "dropout": 0.0,
         "origin": 1e9,
         "span": 20.0,
         "unit": 0.5,
+        "events": 30.0,
     }
     return Model(Config(**{**options, **changes}), vocabulary or Vocabulary()).double().eval()
 

@@ -1,6 +1,7 @@
 """Events: validated, sorted, never silently shortened."""
 
-from datetime import datetime, timezone
+from datetime import UTC, datetime
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -50,7 +51,7 @@ def test_chunks_hold_every_event_once_and_cut_no_instant(data, size):
     pieces = list(events.chunks(size))
     assert np.array_equal(np.concatenate([piece.time for piece in pieces]), events.time)
     assert np.array_equal(np.concatenate([piece.src for piece in pieces]), events.src)
-    for before, after in zip(pieces, pieces[1:], strict=False):
+    for before, after in pairwise(pieces):
         assert before.time[-1] < after.time[0]
         assert len(before) >= size
 
@@ -99,7 +100,7 @@ def test_temporal_data_of_pytorch_geometric_is_read():
     ],
 )
 def test_datetimes_become_seconds(time):
-    start = datetime(2020, 1, 1, tzinfo=timezone.utc).timestamp()
+    start = datetime(2020, 1, 1, tzinfo=UTC).timestamp()
     assert Events.from_arrays([1, 2], [2, 3], time).time.tolist() == [start, start + 86400]
 
 

@@ -36,8 +36,8 @@ def test_messages_link_the_two_ends_of_every_event_both_ways(events):
     rows = listed(view)
     arrived = []
     for i in range(view.size):
-        for m in range(view.inbox[i], view.inbox[i + 1]):
-            arrived.append((rows[i], rows[view.sender[m]], int(view.role[m]), int(view.event[m])))
+        box = range(view.inbox[i], view.inbox[i + 1])
+        arrived += [(rows[i], rows[view.sender[m]], int(view.role[m]), int(view.event[m])) for m in box]
     expected = []
     for e, (u, v, t) in enumerate(zip(events.src.tolist(), events.dst.tolist(), events.time.tolist(), strict=True)):
         expected += [((u, t), (v, t), SOURCE, e), ((v, t), (u, t), DESTINATION, e)]

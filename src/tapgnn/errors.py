@@ -30,3 +30,11 @@ class StateError(TapgnnError, RuntimeError):
 
 class ModelFileError(TapgnnError, OSError):
     """A saved model that is missing, damaged, or newer than this version can read."""
+
+
+class DataError(EventError):
+    """A file of events that cannot be read as it is: the message names the file, the place and the cure."""
+
+
+class DatasetError(TapgnnError):
+    """A registered data set that is unknown, not here, or not what its checksum and counts say."""

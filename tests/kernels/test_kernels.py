@@ -39,18 +39,20 @@ def test_the_table_names_the_five_kernels():
     assert tuple(KERNELS) == KERNEL_NAMES
 
 
-def test_rates_are_never_negative_and_the_first_is_pinned_to_zero():
-    kernel = Adaptive(8, rates=4, shortest=1e-3)
+def test_rates_start_from_spread_half_lives_never_turn_negative_and_two_are_pinned():
+    kernel = Adaptive(8, rates=3)
+    by_time, by_events = torch.log(torch.tensor(2.0)) / kernel.rate()
+    expected = torch.tensor([1 / 3, 1 / 30, 1 / 300], dtype=torch.float64)
+    torch.testing.assert_close(by_time[2:5], expected, rtol=1e-5, atol=0)
+    torch.testing.assert_close(by_events[5:], expected, rtol=1e-5, atol=0)
     with torch.no_grad():
         kernel.log_rate -= 100.0
-    assert kernel.rate()[0] == 0
+    assert (kernel.rate()[:, :2] == 0).all()
     assert (kernel.rate() >= 0).all()
-    half_lives = torch.log(torch.tensor(2.0)) / Adaptive(8, rates=4, shortest=1e-3).rate()[1:]
-    torch.testing.assert_close(half_lives, torch.tensor([1.0, 10**-1.5, 1e-3]))
 
 
-def test_every_channel_may_have_its_own_rate_and_one_rate_means_none_decays():
-    assert Adaptive(6, rates=6, shortest=0.1).rate().shape == (6,)
-    assert Adaptive(6, rates=1, shortest=0.1).rate().tolist() == [0.0]
-    with pytest.raises(ConfigError, match="divisor"):
-        Adaptive(6, rates=4, shortest=0.1)
+def test_the_rates_of_a_kernel_must_fit_its_channels():
+    assert Adaptive(7, rates=2).rate().shape == (2, 6)
+    assert Adaptive(2, rates=0).rate().tolist() == [[0.0, 0.0], [0.0, 0.0]]
+    with pytest.raises(ConfigError, match="lower rates"):
+        Adaptive(6, rates=3)

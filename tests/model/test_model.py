@@ -38,7 +38,7 @@ def test_nodes_that_appear_after_training_share_the_unknown_vector(events):
 def test_a_question_the_state_can_no_longer_answer_is_refused(events):
     model = tiny_model(vocabulary=events.vocabulary)
     _, state = model.advance(events, model.empty_state())
-    with pytest.raises(QueryError, match="active at 4.0"):
+    with pytest.raises(QueryError, match=r"active at 4\.0"):
         model.query(state, [2], [4.0])
     assert model.query(state, [0], [3.0]).shape == (1, 6)
 
@@ -82,7 +82,6 @@ def test_merged_late_events_are_exact_for_undecayed_sums_of_one_layer(kernel):
         "sketch_width": 0,
         "roles": False,
         "self_connection": False,
-        "half_lives": (0.0,),
     }
     events = Events.from_arrays(*columns)
     model = tiny_model(kernel, events.vocabulary, **options)
@@ -167,12 +166,13 @@ def test_node_vectors_get_sparse_gradients(events):
         ({"dropout": 1.0}, "dropout must lie"),
         ({"span": 0.0}, "span must be a positive"),
         ({"origin": float("nan")}, "origin must be finite"),
-        ({"half_lives": ()}, "at least one"),
-        ({"half_lives": (-1.0,)}, "negative"),
+        ({"half_lives": (0.0,)}, "half_lives must be positive"),
+        ({"sketch_half_lives": (-1.0,)}, "sketch_half_lives must be positive"),
+        ({"facts": False}, "time_width"),
         ({"edge_features": -1}, "negative"),
         ({"node_vectors": False}, "a learned vector, features, or both"),
         ({"depth": 3}, "unknown option 'depth'"),
-        ({"rates": 5}, "divisor"),
+        ({"rates": 64}, "lower rates"),
     ],
 )
 def test_a_wrong_configuration_says_what_is_wrong(changes, words, events):
@@ -182,7 +182,7 @@ def test_a_wrong_configuration_says_what_is_wrong(changes, words, events):
 
 def test_events_must_fit_the_model(events):
     model = tiny_model(vocabulary=events.vocabulary)
-    with pytest.raises(ConfigError, match="vocabulary=model.vocabulary"):
+    with pytest.raises(ConfigError, match=r"vocabulary=model\.vocabulary"):
         model.advance(Events.from_arrays([1], [2], [3]), model.empty_state())
     wide = Events.from_arrays(["a"], ["b"], [9.0], [[1.0]], vocabulary=events.vocabulary)
     with pytest.raises(ConfigError, match="expects 0 features"):

@@ -40,7 +40,7 @@ class Attention(Kernel):
         """AGG, PROP, read."""
         alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():
-            nothing = alpha.new_full((len(flow.time), 1), -torch.inf)
+            nothing = alpha.new_full((len(flow.degree), 1), -torch.inf)
             _, peak = scan_max(alpha.unsqueeze(1), nothing, flow.inbox)
         weight = torch.exp(alpha - peak[flow.receiver(), 0])
         with_one = torch.cat([value, value.new_ones(len(value), 1)], dim=1)
@@ -55,8 +55,8 @@ class Attention(Kernel):
         alpha = self._alpha(value, index, own, flow)
         receiver, message = flow.neighbourhood()
         weight = torch.exp(alpha[message] - alpha.detach().max()).unsqueeze(1)
-        numerator = add_up(weight * value[index[message]], receiver, len(flow.time))
-        return numerator / add_up(weight, receiver, len(flow.time))
+        numerator = add_up(weight * value[index[message]], receiver, len(flow.degree))
+        return numerator / add_up(weight, receiver, len(flow.degree))
 
     def _alpha(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """[2E] the score of each message."""

@@ -20,8 +20,10 @@ class Flow:
 
     chain [C+1], inbox [T+1], sender [2E], role [2E], event [2E]: as in `Unfolding`.
     degree [T]   messages received so far, the instant included, those of earlier chunks too
-    time [T]     of each temporal node, in spans of the model, from its origin (float64)
-    elapsed [T]  since the node's previous temporal node, in spans; 0 where there is none
+    clocks [T, 2]   when each temporal node happens, on two clocks (float64): time, and events of the whole graph
+    elapsed [T, 2]  on both clocks since the node's previous temporal node; 0 where there is none
+
+    Both clocks run in spans of the model: 1 is as long as the log it was fitted to.
     """
 
     chain: Tensor
@@ -30,7 +32,7 @@ class Flow:
     role: Tensor
     event: Tensor
     degree: Tensor
-    time: Tensor
+    clocks: Tensor
     elapsed: Tensor
 
     def neighbourhood(self) -> tuple[Tensor, Tensor]:

@@ -32,10 +32,16 @@ _PARALLEL_FROM = 1 << 17
 _LINE = 16
 
 
+def group_size(width: int, groups: int) -> int:
+    """How many channels share one of the factors of a scan; the last group takes what is left."""
+    return -(-width // groups)
+
+
 def scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     """Decayed running sums of value [T, d] from initial [C, d] (float64): at every row [T, d], and last [C, d].
 
-    decay [T, G] (float64) holds the factor applied before row i is added, one for each of G equal groups of channels.
+    decay [T, G] (float64) holds the factor applied before row i is added, one for each of G groups of channels of
+    `group_size` (the last may be smaller).
     In float32 a factor close to 1, taken a million times, would lose what it is meant to forget.
     """
     if value.device.type != "cpu":
@@ -95,7 +101,7 @@ def doubling_scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chai
     rows, width = value.shape
     exact = initial.dtype
     factor = torch.ones(rows, 1, dtype=exact, device=value.device) if decay is None else decay.to(exact)
-    factor = factor.repeat_interleave(width // factor.shape[1], dim=1)
+    factor = factor.repeat_interleave(group_size(width, factor.shape[1]), dim=1)[:, :width]
     owner, place = _places(chain, rows)
     running = value.to(exact)
     span = 1
@@ -175,7 +181,7 @@ def _view(tensor: Tensor) -> Any:
 def _sum_forward(first, last, chain, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
     width = value.shape[1]
     groups = decay.shape[1]
-    size = width // groups if groups else width
+    size = -(-width // groups) if groups else width
     total = np.empty(width)
     for c in range(first, last):
         for j in range(width):
@@ -183,7 +189,7 @@ def _sum_forward(first, last, chain, value, decay, initial, running, final):  # 
         for i in range(chain[c], chain[c + 1]):
             for g in range(groups):
                 factor = decay[i, g]
-                for j in range(g * size, (g + 1) * size):
+                for j in range(g * size, min(g * size + size, width)):
                     total[j] *= factor
             for j in range(width):
                 total[j] += value[i, j]
@@ -198,7 +204,7 @@ def _sum_backward(  # type: ignore[no-untyped-def]
 ):
     width = grad.shape[1]
     groups = decay.shape[1]
-    size = width // groups if groups else width
+    size = -(-width // groups) if groups else width
     lines = width // _LINE
     flow = np.empty(width)
     # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
@@ -217,14 +223,14 @@ def _sum_backward(  # type: ignore[no-untyped-def]
             for g in range(groups - 1, -1, -1):
                 slope = 0.0
                 if i == start:
-                    for j in range(g * size, (g + 1) * size):
+                    for j in range(g * size, min(g * size + size, width)):
                         slope += flow[j] * initial[c, j]
                 else:
-                    for j in range(g * size, (g + 1) * size):
+                    for j in range(g * size, min(g * size + size, width)):
                         slope += flow[j] * running[i - 1, j]
                 grad_decay[i, g] = slope
                 factor = decay[i, g]
-                for j in range(g * size, (g + 1) * size):
+                for j in range(g * size, min(g * size + size, width)):
                     flow[j] *= factor
         if len(grad_initial):
             for j in range(width):

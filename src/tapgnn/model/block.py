@@ -2,7 +2,7 @@
 
     value  = W [h, cos(W_t t + b)] + W_e e           per role of the sender where `roles` is set
     h_next = kernel(value)                            as in the paper
-    h_next = gelu(LayerNorm(W_self h + kernel(value)))  with the self connection
+    h_next = LayerNorm(relu(W_self h + kernel(value)))  with the self connection
 
 Dense products are the cost of everything, so they run on as few rows as there are: the first block transforms the
 distinct nodes of the chunk, and every block each distinct instant once.
@@ -15,7 +15,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
 
 from tapgnn.kernels import KERNELS, Flow, Kernel
 from tapgnn.model.config import Config
@@ -75,7 +74,7 @@ class Block(nn.Module):
             read, last = self.kernel.scan(value, index, own, flow, carried)
         if self.norm is not None:
             mine = _expand(parts[:, self.roles * self.width :], own_row)
-            read = gelu(self.norm(mine + read))
+            read = self.norm(torch.relu(mine + read))
         return self.dropout(read), last
 
     def _messages(self, parts: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
@@ -96,7 +95,7 @@ def make_kernel(config: Config, own_width: int) -> Kernel:
     """The kernel that a configuration names, with the arguments it takes."""
     arguments: dict[str, dict[str, Any]] = {
         "attention": {"own_width": own_width},
-        "adaptive": {"rates": config.rates, "shortest": config.unit / config.span},
+        "adaptive": {"rates": config.rates},
     }
     return KERNELS[config.kernel](config.width, **arguments.get(config.kernel, {}))
 

@@ -26,15 +26,17 @@ class Config:
     roles                        messages have their own weights as source and as destination
     self_connection              a block adds its own transformed input and normalises (LayerNorm)
     time_width                   channels of cos(W t + b) given to every block (eq. 7), 0 for none
-    rates                        learned rates of the adaptive kernel
+    rates                        learned rates of the adaptive kernel, on each of its two clocks
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
-    half_lives                   of sketches and counts, in spans; 0 stands for 'never forgets'
-    facts                        recency and counts by role go into the projection and the head
+    sketch_half_lives            of the sketches beside the one that never forgets, in spans of the clock of events
+    facts, half_lives            recency and counts by role go into the projection and the head; the half-lives of the
+                                 counts, in spans of either clock
     node_vectors                 nodes known at training time have a learned vector each
     node_features, edge_features widths of the given features, 0 for none
-    head                         dot, additive or mlp
+    head, head_width             dot, additive or mlp; the hidden width of the mlp
     dropout, identity_dropout    the second replaces a node's vector by the unknown vector
-    origin, span, unit           where time starts, how long the log is, a typical pause of a node
+    origin, span, unit, events   where time starts, how long the log is, the shortest pause that matters, and how many
+                                 events the log has (a span of the clock of events)
     """
 
     kernel: str = "adaptive"
@@ -43,36 +45,40 @@ class Config:
     roles: bool = True
     self_connection: bool = True
     time_width: int = 0
-    rates: int = 8
+    rates: int = 3
     sketch_width: int = 64
     sketch_steps: int = 2
-    half_lives: tuple[float, ...] = (0.0, 0.1, 0.01)
+    sketch_half_lives: tuple[float, ...] = (0.1, 0.01)
     facts: bool = True
+    half_lives: tuple[float, ...] = (0.5, 0.1, 0.02, 0.004, 0.0008)
     node_vectors: bool = True
     node_features: int = 0
     edge_features: int = 0
     head: str = "mlp"
+    head_width: int = 64
     dropout: float = 0.1
     identity_dropout: float = 0.1
     origin: float = 0.0
     span: float = 1.0
     unit: float = 1e-4
+    events: float = 1e4
 
     def __post_init__(self) -> None:
         _check(self.kernel in KERNELS, f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
         _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
-        for name in ("layers", "width"):
+        for name in ("layers", "width", "head_width"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
-        for name in ("time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
+        for name in ("rates", "time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
             _check(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
         for name in ("dropout", "identity_dropout"):
             _check(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1), not {getattr(self, name)}")
-        for name in ("span", "unit"):
+        for name in ("span", "unit", "events"):
             value = getattr(self, name)
             _check(np.isfinite(value) and value > 0, f"{name} must be a positive number, not {value}")
         _check(np.isfinite(self.origin), f"origin must be finite, not {self.origin}")
-        _check(all(half >= 0 for half in self.half_lives), "half_lives must not be negative")
-        _check(len(self.half_lives) > 0, "half_lives must hold at least one value")
+        for name in ("half_lives", "sketch_half_lives"):
+            _check(all(half > 0 for half in getattr(self, name)), f"{name} must be positive")
+        _check(self.facts or self.time_width > 0, "without facts the projection needs a time_width of at least 1")
         _check(self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both")
 
     @classmethod
@@ -110,8 +116,15 @@ class Config:
         low, high = np.quantile(events.time, [0.005, 0.995])
         span = float(high - low) or 1.0
         gaps = np.diff(np.unique(events.time))
-        unit = float(np.median(gaps)) if len(gaps) else span
-        return replace(self, origin=float(low), span=span, unit=min(unit, span), edge_features=events.feature_width)
+        unit = float(np.quantile(gaps, 0.01)) if len(gaps) else span
+        return replace(
+            self,
+            origin=float(low),
+            span=span,
+            unit=min(unit, span),
+            events=float(len(events)),
+            edge_features=events.feature_width,
+        )
 
 
 PRESETS: dict[str, dict[str, Any]] = {

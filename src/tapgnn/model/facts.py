@@ -4,7 +4,7 @@ Per node, in float64, for the roles source and destination:
 
     count   messages received so far                      last   time of the latest one, -inf for never
     seen    events of the whole graph up to and including that instant: a clock that ticks with activity
-    recent  counts that halve with each of the model's half-lives
+    recent  counts that halve with each of the model's half-lives, on the clock of time and on that of events
 
 They fold along the chains like every other state; all columns of one temporal node are one row.
 """
@@ -16,18 +16,13 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-COUNT, LAST, SEEN, RECENT = 0, 2, 4, 6
+COUNT, LAST, SEEN, RECENT = slice(0, 2), slice(2, 4), slice(4, 6), slice(6, None)
 
 
-def facts_width(half_lives: int) -> int:
-    """How many facts a node keeps."""
-    return RECENT + 2 * half_lives
-
-
-def empty_facts(half_lives: int) -> Any:
-    """The facts of a node with no history."""
-    row = np.zeros(facts_width(half_lives))
-    row[LAST : LAST + 2] = -np.inf
+def empty_facts(rates: int) -> Any:
+    """The facts of a node with no history, with `rates` decaying counts a role."""
+    row = np.zeros(RECENT.start + 2 * rates)
+    row[LAST] = -np.inf
     return row
 
 
@@ -35,25 +30,26 @@ def empty_facts(half_lives: int) -> Any:
 def fold_facts(
     chain: Any, inbox: Any, role: Any, time: Any, seen: Any, rate: Any, carried: Any, facts: Any, elapsed: Any
 ) -> None:
-    """Fill facts [T, F], and elapsed [T] since the node was last active (0 where never), from carried [C, F].
+    """Fill facts [T, F], and elapsed [T, 2] since the node was last active (0 where never), from carried [C, F].
 
-    time and seen [T] are those of the temporal nodes; rate [H] is per unit of time.
+    time and seen [T] are those of the temporal nodes; rate [2, H] is per unit of time and per event.
     """
-    width, rates = carried.shape[1], len(rate)
+    width, rates = carried.shape[1], rate.shape[1]
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
             before = carried[c] if i == chain[c] else facts[i - 1]
-            last = max(before[LAST], before[LAST + 1])
-            elapsed[i] = time[i] - last if last > -np.inf else 0.0
+            last = max(before[2], before[3])
+            elapsed[i, 0] = time[i] - last if last > -np.inf else 0.0
+            elapsed[i, 1] = seen[i] - max(before[4], before[5]) if last > -np.inf else 0.0
             for j in range(width):
                 facts[i, j] = before[j]
             for h in range(rates):
-                kept = np.exp(-rate[h] * elapsed[i])
-                facts[i, RECENT + 2 * h] *= kept
-                facts[i, RECENT + 2 * h + 1] *= kept
+                kept = np.exp(-rate[0, h] * elapsed[i, 0] - rate[1, h] * elapsed[i, 1])
+                facts[i, 6 + 2 * h] *= kept
+                facts[i, 7 + 2 * h] *= kept
             for m in range(inbox[i], inbox[i + 1]):
-                facts[i, COUNT + role[m]] += 1.0
-                facts[i, LAST + role[m]] = time[i]
-                facts[i, SEEN + role[m]] = seen[i]
+                facts[i, role[m]] += 1.0
+                facts[i, 2 + role[m]] = time[i]
+                facts[i, 4 + role[m]] = seen[i]
                 for h in range(rates):
-                    facts[i, RECENT + 2 * h + role[m]] += 1.0
+                    facts[i, 6 + 2 * h + role[m]] += 1.0

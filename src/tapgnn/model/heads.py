@@ -2,14 +2,13 @@
 
 dot       z_u . z_v                                     eq. 9
 additive  w . relu(A z_u + B z_v)                       what was published
-mlp       MLP[z_u, z_v, z_u * z_v, facts of both, log walk counts]
+mlp       two hidden layers over z_u, z_v, z_u * z_v, the facts of both and what their sketches have in common
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu
 
 from tapgnn.model.config import Config
 
@@ -37,18 +36,20 @@ class Additive(nn.Module):
 
 
 class PairMLP(nn.Module):
-    """A small network that also sees what the pair has in common."""
+    """A small network that also sees what is known of the pair without weights: a direct path to the score."""
 
     def __init__(self, config: Config, pair: int) -> None:
         super().__init__()
-        self.hidden = nn.Linear(3 * config.width + pair, config.width)
-        self.out = nn.Linear(config.width, 1)
-        self.dropout = nn.Dropout(config.dropout)
+        hidden = config.head_width
+        self.of_pair = nn.Linear(3 * config.width + pair, hidden)
+        self.hidden = nn.Linear(hidden, hidden)
+        self.out = nn.Linear(hidden, 1)
 
     def forward(self, left: Tensor, right: Tensor, pair: Tensor | None) -> Tensor:
-        """Logits [Q]; pair [Q, .] holds facts and walk counts."""
+        """Logits [Q]; pair [Q, .] holds facts and walks."""
         columns = [left, right, left * right, *([] if pair is None else [pair])]
-        return self.out(self.dropout(gelu(self.hidden(torch.cat(columns, dim=1))))).squeeze(1)  # type: ignore[no-any-return]
+        first = torch.relu(self.of_pair(torch.cat(columns, dim=1)))
+        return self.out(torch.relu(self.hidden(first))).squeeze(1)  # type: ignore[no-any-return]
 
 
 def make_head(config: Config, pair: int) -> nn.Module:

@@ -10,6 +10,7 @@ instants changes no number; everything asked at t depends on events strictly bef
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import numpy as np
@@ -23,11 +24,12 @@ from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
-from tapgnn.model.facts import COUNT, empty_facts, fold_facts
+from tapgnn.model.facts import COUNT, LAST, SEEN, empty_facts, fold_facts
 from tapgnn.model.heads import make_head
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.projection import Facts, Projection, decay_rates
-from tapgnn.model.sketch import propagate_sketches, sketch_size, walk_products
+from tapgnn.model.moments import Moments
+from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
+from tapgnn.model.sketch import compare_sketches, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
 from tapgnn.model.trace import Trace
 from tapgnn.unfold import Unfolding, unfold
@@ -52,37 +54,40 @@ class Model(nn.Module):
         self.config = config
         self.vocabulary = vocabulary
         self.inputs = Inputs(config, len(vocabulary))
-        shortest = config.unit / config.span
-        self.encoding = TimeEncoding(config.time_width, shortest)
+        self.encoding = TimeEncoding(config.time_width, config.unit / config.span)
         self._blocks = [Block(config, config.width) for _ in range(config.layers)]
         self.blocks = nn.ModuleList(self._blocks)
         self.facts = Facts(config) if config.facts else None
-        width = self.facts.width if self.facts is not None else 0
-        self.projection = Projection(config, width, config.width if config.facts else 0)
+        facts = self.facts.width if self.facts is not None else 0
+        self.projection = FactProjection(config, facts) if config.facts else Projection(config)
         self.sketched = config.sketch_width > 0 and config.sketch_steps > 0
-        products = ((config.sketch_steps + 1) ** 2 - 1) * len(config.half_lives) if self.sketched else 0
-        self.head = make_head(config, 2 * width + products)
-        self.register_buffer("rate", decay_rates(config, per=1.0), persistent=False)
-        self.rate: Tensor
+        rates = sketch_rates(config)
+        walks = 2 * ((config.sketch_steps + 1) ** 2 - 1) * rates.shape[1] if self.sketched else 0
+        self.head = make_head(config, 2 * facts + walks)
+        # No buffers: they stay in float64 whatever the type of the model.
+        self.sketch_rate, self.count_rate = rates, decay_rates(config)
+        self.register_buffer("walk_scale", torch.ones(walks))
+        self.walk_scale: Tensor
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
-        return self.rate.device
+        return self.walk_scale.device
 
     @property
     def dtype(self) -> torch.dtype:
         """The type of the weights and embeddings."""
-        return self.projection.out.weight.dtype
+        return self.walk_scale.dtype
 
     def empty_state(self) -> State:
         """The state before the first event."""
         config = self.config
-        size = sketch_size(config.sketch_width, config.sketch_steps, len(config.half_lives)) if self.sketched else 0
+        rates = self.sketch_rate.shape[1]
+        size = sketch_size(config.sketch_width, config.sketch_steps, rates) if self.sketched else 0
         sums = torch.cat([block.kernel.empty() for block in self._blocks])
         return State(
             sums=sums.unsqueeze(0).to(self.device),
-            facts=torch.from_numpy(empty_facts(len(config.half_lives))).unsqueeze(0).to(self.device),
+            facts=torch.from_numpy(empty_facts(self.count_rate.shape[1])).unsqueeze(0).to(self.device),
             embedding=torch.zeros(1, config.width, dtype=self.dtype, device=self.device),
             sketch=torch.zeros(1, size, dtype=self.dtype, device=self.device),
             sketch_width=config.sketch_width if self.sketched else 0,
@@ -156,7 +161,7 @@ class Model(nn.Module):
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""
         if self.facts is None:
-            return self.projection(past, None, None)  # type: ignore[no-any-return]
+            return self.projection(past)  # type: ignore[no-any-return]
         return self.projection(past, self.inputs(past.node), self.facts(past))  # type: ignore[no-any-return]
 
     def link(self, left: Past, z_left: Tensor, right: Past, z_right: Tensor) -> Tensor:
@@ -165,18 +170,32 @@ class Model(nn.Module):
         if self.facts is not None:
             columns += [self.facts(left), self.facts(right)]
         if self.sketched:
-            config = self.config
-            walks = walk_products(
-                left.sketch,
-                right.sketch,
-                self._fade(left),
-                self._fade(right),
-                config.sketch_width,
-                config.sketch_steps,
-            )
-            columns.append(torch.sign(walks) * torch.log1p(walks.abs()))
+            columns.append(self.walks(left, right) / self.walk_scale)
         pair = torch.cat(columns, dim=1) if columns else None
         return self.head(z_left, z_right, pair)  # type: ignore[no-any-return]
+
+    def walks(self, left: Past, right: Past) -> Tensor:
+        """[Q, .] what the sketches of each pair have in common: log walk counts, and cosines."""
+        fades = self._fade(left), self._fade(right)
+        config = self.config
+        counts, cosines = compare_sketches(left.sketch, right.sketch, *fades, config.sketch_width, config.sketch_steps)
+        return torch.cat([torch.sign(counts) * torch.log1p(counts.abs()), cosines], dim=1)
+
+    @torch.no_grad()
+    def calibrate(self, pasts: Iterable[tuple[Past, Past]]) -> None:
+        """Set the centre and scale of facts and walks from pairs of queries like those to come."""
+        facts, walks = Moments(), Moments()
+        for left, right in pasts:
+            if self.facts is not None:
+                facts.add(self.facts.plain(left))
+                facts.add(self.facts.plain(right))
+            if self.sketched:
+                walks.add(self.walks(left, right))
+        if self.facts is not None:
+            self.facts.centre.copy_(facts.mean())
+            self.facts.scale.copy_(facts.deviation() + 1e-2)
+        if self.sketched:
+            self.walk_scale.copy_(walks.deviation() + 1e-3)
 
     def _embed(
         self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
@@ -201,16 +220,18 @@ class Model(nn.Module):
     def _flow(self, view: Unfolding, events: Events, state: State, carried: Tensor) -> tuple[Flow, Tensor]:
         """The chunk as kernels see it, and the facts [T, F] of its temporal nodes."""
         config = self.config
+        spans = np.array([config.span, config.events])
         seen = state.events + np.searchsorted(events.time, view.instants, side="right")
         facts = np.empty((view.size, carried.shape[1]))
-        elapsed = np.empty(view.size)
-        rate = self.rate.cpu().numpy() / config.span
+        elapsed = np.empty((view.size, 2))
+        seen = seen[view.instant].astype(np.float64)
+        rate = self.count_rate.numpy() / spans[:, None]
         fold_facts(
             view.chain,
             view.inbox,
             view.role,
             view.time,
-            seen[view.instant],
+            seen,
             rate,
             carried.cpu().numpy(),
             facts,
@@ -223,9 +244,9 @@ class Model(nn.Module):
             sender=self._tensor(view.sender),
             role=self._tensor(view.role),
             event=self._tensor(view.event),
-            degree=rows[:, COUNT : COUNT + 2].sum(dim=1).to(self.dtype),
-            time=self._tensor((view.time - config.origin) / config.span),
-            elapsed=self._tensor(elapsed / config.span),
+            degree=rows[:, COUNT].sum(dim=1).to(self.dtype),
+            clocks=self._tensor(np.stack([view.time - config.origin, seen], axis=1) / spans),
+            elapsed=self._tensor(elapsed / spans),
         )
         return flow, rows
 
@@ -235,7 +256,9 @@ class Model(nn.Module):
             return carried.new_empty(view.size, 0), carried
         owner = self._tensor(view.owner())
         config = self.config
-        rows = propagate_sketches(flow, owner, self.rate, carried, config.sketch_width, config.sketch_steps)
+        rows = propagate_sketches(
+            flow, owner, self.sketch_rate.to(self.device), carried, config.sketch_width, config.sketch_steps
+        )
         return rows, carried
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
@@ -243,9 +266,11 @@ class Model(nn.Module):
 
     def _fade(self, past: Past) -> Tensor:
         """[Q, H] what is left of a sketch from a node's last activity until the query."""
-        last = past.facts[:, 2:4].amax(dim=1)
-        pause = torch.where(last.isinf(), 0.0, past.time - last) / self.config.span
-        return torch.exp(-pause.unsqueeze(1) * self.rate).to(self.dtype)
+        last, seen = past.facts[:, LAST].amax(dim=1), past.facts[:, SEEN].amax(dim=1)
+        since = torch.stack([past.time - last, past.seen - seen], dim=1)
+        since = torch.where(last.isinf().unsqueeze(1), 0.0, since)
+        spans = torch.tensor([self.config.span, self.config.events], dtype=torch.float64, device=self.device)
+        return torch.exp(-(since / spans) @ self.sketch_rate.to(self.device)).to(self.dtype)
 
     def _asked(self, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> tuple[Tensor, Tensor]:
         node = torch.as_tensor(nodes, dtype=torch.int64, device=self.device)

@@ -25,6 +25,9 @@ from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
 from tapgnn.kernels.scan import gather_sum, scan_sum
 
+# Keeps the cosine of an empty sketch at 0, and that of one long faded small.
+FLOOR = 1e-3
+
 
 def sketch_size(width: int, steps: int, rates: int) -> int:
     """Numbers in a sketch row."""
@@ -45,9 +48,9 @@ def sign_vectors(ids: Sequence[Id], width: int) -> Any:
 
 
 def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int) -> Tensor:
-    """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [H] per span."""
-    rates = len(rate)
-    decay = torch.exp(-flow.elapsed.unsqueeze(1) * rate)
+    """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [2, H] per span of each clock."""
+    rates = rate.shape[1]
+    decay = torch.exp(-flow.elapsed @ rate)
     met = gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
     parts = [carried[owner, :width]]
     arriving = met.repeat(1, rates)
@@ -61,28 +64,32 @@ def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor,
     return torch.cat(parts, dim=1)
 
 
-def walk_products(left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int) -> Tensor:
-    """Estimated walk counts of each pair: [Q, ((steps + 1)^2 - 1) * H], from two sets of sketch rows [Q, .].
-
-    fade_left and fade_right [Q, H] bring each row from its node's last activity to the time of the query.
-    """
-    size = (steps + 1) ** 2 - 1
-    rates = fade_left.shape[1]
-    if left.device.type == "cpu":
-        out = left.new_empty(len(left), size * rates)
-        tensors = (left, right, fade_left, fade_right, out)
-        _walk_products(width, steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
-        return out
-    return plain_walk_products(left, right, fade_left, fade_right, width, steps)
-
-
-def plain_walk_products(
+def compare_sketches(
     left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
-) -> Tensor:
-    """`walk_products` in plain torch."""
-    views = [_by_rate(row, fade, width, steps) for row, fade in ((left, fade_left), (right, fade_right))]
-    products = torch.einsum("qhiw,qhjw->qhij", *views) / width
-    return products.flatten(2)[:, :, 1:].flatten(1)
+) -> tuple[Tensor, Tensor]:
+    """Walk counts of each pair, and cosines of the same sketches, from two sets of rows [Q, .]: both [Q, H * P].
+
+    P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade_left and fade_right [Q, H]
+    bring each row from its node's last activity to the time of the query.
+    """
+    if left.device.type != "cpu":
+        return plainly_compare_sketches(left, right, fade_left, fade_right, width, steps)
+    size = ((steps + 1) ** 2 - 1) * fade_left.shape[1]
+    counts, cosines = left.new_empty(len(left), size), left.new_empty(len(left), size)
+    tensors = (left, right, fade_left, fade_right, counts, cosines)
+    _compare_sketches(width, steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
+    return counts, cosines
+
+
+def plainly_compare_sketches(
+    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
+) -> tuple[Tensor, Tensor]:
+    """`compare_sketches` in plain torch."""
+    ours, theirs = (_by_rate(row, fade, width, steps) for row, fade in ((left, fade_left), (right, fade_right)))
+    counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
+    norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
+    cosines = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
+    return counts.flatten(2)[:, :, 1:].flatten(1), cosines.flatten(2)[:, :, 1:].flatten(1)
 
 
 def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
@@ -94,21 +101,36 @@ def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _walk_products(width: Any, steps: Any, left: Any, right: Any, fade_left: Any, fade_right: Any, out: Any) -> None:
+def _compare_sketches(
+    width: Any, steps: Any, left: Any, right: Any, fade_left: Any, fade_right: Any, counts: Any, cosines: Any
+) -> None:
     rates = fade_left.shape[1]
+    norms = np.empty((2, steps + 1))
     for q in range(len(left)):
         place = 0
         for h in range(rates):
             for i in range(steps + 1):
                 a = 0 if i == 0 else width * (1 + (i - 1) * rates + h)
-                fade_i = 1.0 if i == 0 else fade_left[q, h]
+                norms[0, i] = _norm(left[q, a : a + width], 1.0 if i == 0 else fade_left[q, h])
+                norms[1, i] = _norm(right[q, a : a + width], 1.0 if i == 0 else fade_right[q, h])
+            for i in range(steps + 1):
+                a = 0 if i == 0 else width * (1 + (i - 1) * rates + h)
                 for j in range(steps + 1):
                     if i == 0 and j == 0:
                         continue
                     b = 0 if j == 0 else width * (1 + (j - 1) * rates + h)
-                    fade_j = 1.0 if j == 0 else fade_right[q, h]
-                    dot = out.dtype.type(0)
+                    dot = counts.dtype.type(0)
                     for k in range(width):
                         dot += left[q, a + k] * right[q, b + k]
-                    out[q, place] = dot * fade_i * fade_j / width
+                    fade = (1.0 if i == 0 else fade_left[q, h]) * (1.0 if j == 0 else fade_right[q, h])
+                    counts[q, place] = dot * fade / width
+                    cosines[q, place] = counts[q, place] / (norms[0, i] * norms[1, j] + FLOOR)
                     place += 1
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _norm(row: Any, fade: Any) -> Any:
+    total = row.dtype.type(0)
+    for value in row:
+        total += value * value
+    return fade * np.sqrt(total / len(row))

@@ -140,7 +140,7 @@ def check_before(past: Past) -> None:
     """Refuse a query that the rows cannot answer: they already hold events at or after its time."""
     if len(past) == 0:
         return
-    last = past.facts[:, LAST : LAST + 2].amax(dim=1)
+    last = past.facts[:, LAST].amax(dim=1)
     late = last >= past.time
     if bool(late.any()):
         first = int(late.nonzero()[0, 0])
