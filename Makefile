@@ -4,10 +4,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-# Two spinning OpenMP threads on a busy machine are far slower than one.
-export OMP_NUM_THREADS ?= 2
-export NUMBA_NUM_THREADS ?= 2
-
 .PHONY: setup test check demo bench clean
 
 setup: $(STAMP)

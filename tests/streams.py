@@ -36,9 +36,10 @@ def cuts(draw, events):
 def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
     """A float64 model in evaluation mode with everything switched on that the kernel allows."""
     torch.manual_seed(seed)
+    vocabulary = Vocabulary() if vocabulary is None else vocabulary
     options = {
         "kernel": kernel,
-        "width": 6,
+        "width": 8,
         "layers": 2,
         "rates": 1,
         "time_width": 3,
@@ -51,7 +52,10 @@ def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
         "unit": 0.5,
         "events": 30.0,
     }
-    return Model(Config(**{**options, **changes}), vocabulary or Vocabulary()).double().eval()
+    model = Model(Config(**{**options, **changes}), vocabulary).double().eval()
+    if model.config.head == "mlp":
+        torch.nn.init.normal_(model.head.out.weight)  # it starts at 0, and would hide the representations
+    return model
 
 
 def on_vocabulary(events, vocabulary):

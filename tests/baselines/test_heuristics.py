@@ -29,8 +29,15 @@ METHODS: list[Callable[[], Method]] = [
 ]
 every_method = pytest.mark.parametrize("make", METHODS, ids=[make().name for make in METHODS])
 
-rows = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5), st.integers(0, 15)), min_size=1, max_size=50)
-asked = st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(6, 17)), max_size=30)
+
+def random_rows(size: int, nodes: int, first: int, last: int, seed: int) -> list[tuple[int, int, int]]:
+    rng = np.random.default_rng(seed)
+    columns = (rng.integers(nodes, size=size), rng.integers(nodes, size=size), rng.integers(first, last, size=size))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+rows = st.builds(random_rows, st.integers(1, 60), st.integers(1, 6), st.just(0), st.just(16), st.integers(0, 2**32))
+asked = st.builds(random_rows, st.integers(0, 40), st.integers(1, 9), st.just(6), st.just(18), st.integers(0, 2**32))
 
 
 def columns(queries: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Floats]:
@@ -40,7 +47,7 @@ def columns(queries: list[tuple[int, int, int]]) -> tuple[Ints, Ints, Floats]:
 
 def log_of(events: list[tuple[int, int, int]]) -> tuple[Events, Events]:
     """History before time 6, and the stream from then on."""
-    log = Events.from_arrays(*(np.array(column) for column in zip(*events, strict=True)))
+    log = Events.from_arrays(*columns(events))
     return log.between(-np.inf, 6.0), log.between(6.0, np.inf)
 
 

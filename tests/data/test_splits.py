@@ -11,7 +11,14 @@ from tapgnn.data.splits import split_paper, split_strict, take, touches_unseen
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
 
-rows = st.lists(st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12)), min_size=1, max_size=40)
+
+def random_rows(size: int, nodes: int, instants: int, seed: int) -> list[tuple[int, int, int]]:
+    rng = np.random.default_rng(seed)
+    columns = (rng.integers(nodes, size=size), rng.integers(nodes, size=size), rng.integers(instants, size=size))
+    return list(zip(*(column.tolist() for column in columns), strict=True))
+
+
+rows = st.builds(random_rows, st.integers(1, 80), st.integers(1, 12), st.integers(1, 60), st.integers(0, 2**32))
 shares = st.tuples(st.integers(1, 9), st.integers(1, 9), st.integers(1, 9))
 
 
@@ -25,7 +32,8 @@ def test_the_strict_parts_joined_are_the_log_and_share_no_instant(
     events: list[tuple[int, int, int]], weights: tuple[int, int, int]
 ) -> None:
     log = log_of(events)
-    fractions = tuple(weight / sum(weights) for weight in weights)
+    first, second, third = (weight / sum(weights) for weight in weights)
+    fractions = (first, second, third)
     if len(np.unique(log.time)) < 3:
         with pytest.raises(EventError, match="3 distinct times"):
             split_strict(log, fractions)
@@ -65,16 +73,17 @@ def test_without_ties_the_strict_parts_have_the_wanted_sizes(size: int) -> None:
 def test_the_paper_cuts_distinct_times_and_drops_unseen_nodes(events: list[tuple[int, int, int]]) -> None:
     log = log_of(events)
     times = np.unique(log.time)
-    try:
-        split = split_paper(log)
-    except EventError as error:
-        assert len(times) < 4 or "unseen in training" in str(error)
-        return
     first, second = times[len(times) * 70 // 100], times[len(times) * 85 // 100]
     train = log.between(-np.inf, first)
+    later = [log.between(first, second), log.between(second, np.inf)]
+    known = [take(part, ~touches_unseen(part, train)) for part in later]
+    if len(times) < 4 or not all(map(len, known)):
+        with pytest.raises(EventError, match="needs 4 of them" if len(times) < 4 else "unseen in training"):
+            split_paper(log)
+        return
+    split = split_paper(log)
     np.testing.assert_array_equal(split.train.time, train.time)
-    for part, later in ((split.valid, log.between(first, second)), (split.test, log.between(second, np.inf))):
-        kept = take(later, ~touches_unseen(later, train))
+    for part, kept in zip((split.valid, split.test), known, strict=True):
         for name in ("src", "dst", "time", "features", "labels"):
             np.testing.assert_array_equal(getattr(part, name), getattr(kept, name))
         assert not touches_unseen(part, train).any()
@@ -82,10 +91,10 @@ def test_the_paper_cuts_distinct_times_and_drops_unseen_nodes(events: list[tuple
     assert len(split.test_inductive) == len(split.test)
 
 
-def test_ten_times_are_cut_at_seven_and_eight() -> None:
-    log = Events.from_arrays([0] * 10, [1] * 10, np.arange(10))
-    split = split_paper(log)
-    assert (len(split.train), len(split.valid), len(split.test)) == (7, 1, 2)
+@pytest.mark.parametrize(("times", "sizes"), [(10, (7, 1, 2)), (100, (70, 15, 15)), (4, (2, 1, 1))])
+def test_the_paper_cuts_at_whole_numbers_of_times(times: int, sizes: tuple[int, int, int]) -> None:
+    split = split_paper(Events.from_arrays([0] * times, [1] * times, np.arange(times)))
+    assert (len(split.train), len(split.valid), len(split.test)) == sizes
 
 
 def test_logs_too_short_and_wrong_fractions_are_refused() -> None:

@@ -45,7 +45,7 @@ def naive_sum(value, decay, initial, chain):
         total = initial[c]
         for i in range(chain[c], chain[c + 1]):
             if decay is not None:
-                total = total * decay[i].repeat_interleave(scan.group_size(width, decay.shape[1]))[:width]
+                total = total * decay[i][scan.channel_groups(width, decay.shape[1])]
             total = total + value[i].double()
             rows.append(total)
         last.append(total)

@@ -7,10 +7,11 @@ import torch
 from safetensors.torch import save_file
 
 from tapgnn import Events, load_model, save_model
-from tapgnn.errors import ModelFileError
+from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.model import model_hash
+from tapgnn.model.files import load_state, save_state
 
-from ..streams import tiny_model
+from ..streams import assert_same_state, tiny_model
 
 
 @pytest.fixture
@@ -46,6 +47,26 @@ def test_the_hash_names_the_contents(saved, tmp_path):
     with torch.no_grad():
         model.projection.norm.bias += 1e-9
     assert save_model(model, tmp_path / "changed") != model_hash(folder)
+
+
+def test_a_type_that_could_not_be_read_back_is_not_saved(saved, tmp_path):
+    with pytest.raises(ConfigError, match="float"):
+        save_model(saved[1].bfloat16(), tmp_path / "half")
+
+
+def test_a_state_comes_back_for_its_model_only(saved, tmp_path):
+    folder, model = saved
+    events = Events.from_arrays(["a", "later"], ["b", "a"], [5.0, 6.0], vocabulary=model.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    save_state(state, tmp_path / "state.safetensors", model_hash(folder))
+    again = load_state(tmp_path / "state.safetensors", model_hash(folder))
+    assert_same_state(state, again, tolerance=0)
+    with pytest.raises(ModelFileError, match="another model"):
+        load_state(tmp_path / "state.safetensors", "0" * 64)
+    flip_byte(tmp_path / "state.safetensors")
+    (tmp_path / "state.safetensors").write_bytes(b"short")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_state(tmp_path / "state.safetensors", model_hash(folder))
 
 
 def flip_byte(path):

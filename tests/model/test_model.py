@@ -35,12 +35,40 @@ def test_nodes_that_appear_after_training_share_the_unknown_vector(events):
     assert state.size == 5
 
 
-def test_a_question_the_state_can_no_longer_answer_is_refused(events):
+@pytest.mark.parametrize("time", [4.0, 3.0, float("nan")])
+def test_a_question_that_can_no_longer_be_answered_is_refused(events, time):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events.slice(0, 1), model.empty_state())
+    trace, state = model.advance(events.slice(1, 4), state)
+    with pytest.raises(QueryError, match=r"events up to 4\.0 are already absorbed"):
+        model.query(state, [0], [time])
+    with pytest.raises(QueryError, match=r"events up to 1\.0 are already absorbed"):
+        model.query(trace, [0], [min(time, 1.0)])
+
+
+def test_a_state_of_another_vocabulary_is_refused(events):
     model = tiny_model(vocabulary=events.vocabulary)
     _, state = model.advance(events, model.empty_state())
-    with pytest.raises(QueryError, match=r"active at 4\.0"):
-        model.query(state, [2], [4.0])
-    assert model.query(state, [0], [3.0]).shape == (1, 6)
+    other = Events.from_arrays(["a"], ["b"], [9.0])
+    with pytest.raises(StateError, match="another vocabulary"):
+        tiny_model(vocabulary=other.vocabulary).advance(other, state)
+    assert model.query(state, [0], [9.0]).shape == (1, 8)
+
+
+def test_an_unknown_policy_for_late_events_is_refused(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events, model.empty_state())
+    with pytest.raises(ConfigError, match="reject or merge"):
+        model.advance(events, state, late="ignore")
+
+
+def test_a_node_without_history_scores_the_same_whether_or_not_its_id_is_known(events):
+    model = tiny_model(vocabulary=events.vocabulary, identity_dropout=0.0)
+    with torch.no_grad():
+        model.inputs.vectors.weight.zero_()
+    first = events.slice(0, 1)
+    _, state = model.advance(first, model.empty_state())
+    torch.testing.assert_close(model.score(state, [0], [2], 5.0), model.score(state, [0], [-1], 5.0))
 
 
 def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):
@@ -203,5 +231,5 @@ def test_an_empty_chunk_changes_nothing(events):
     before = state.copy()
     trace, state = model.advance(events.slice(0, 0), state)
     assert_same_state(state, before, tolerance=0)
-    assert trace.embedding.shape == (0, 6)
-    assert model.query(trace, [0], [9.0]).shape == (1, 6)
+    assert trace.embedding.shape == (0, 8)
+    assert model.query(trace, [0], [9.0]).shape == (1, 8)

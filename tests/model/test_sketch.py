@@ -44,7 +44,7 @@ def estimates(events, width, half_life, steps=2):
     when = torch.full((len(pairs),), float(events.time[-1]) + 1, dtype=torch.float64)
     past = [state.past(torch.tensor(pairs[:, side]), when) for side in (0, 1)]
     fades = [model._fade(p) for p in past]
-    counts, _ = compare_sketches(past[0].sketch, past[1].sketch, *fades, width, steps)
+    counts, _ = compare_sketches(past[0].sketch, past[1].sketch, *fades, torch.arange(len(pairs)), width, steps)
     return counts.numpy(), pairs
 
 
@@ -94,7 +94,7 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
         held = exact_walks(events, rate, 2)
         for step in (1, 2):
             start = 5 * (1 + (step - 1) * 2 + column)
-            rows = state.sketch[1 : size + 1, start : start + 5].numpy() * fade[:, column : column + 1]
+            rows = state.sketch[1 : size + 1, start : start + 5].numpy() * fade[:, 1 + column : 2 + column]
             np.testing.assert_allclose(rows, held[step] @ signs, rtol=1e-9, atol=1e-9)
 
 
@@ -102,21 +102,19 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
 def test_plain_torch_compares_sketches_to_the_same_numbers(seed, steps, rates, width):
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randn(4, width * (1 + steps * rates), generator=generator, dtype=torch.float64) for _ in range(2)]
-    fades = [torch.rand(4, rates, generator=generator, dtype=torch.float64) for _ in range(2)]
-    for fast, plain in zip(
-        compare_sketches(*rows, *fades, width, steps),
-        plainly_compare_sketches(*rows, *fades, width, steps),
-        strict=True,
-    ):
+    fades = [torch.rand(4, 1 + rates, generator=generator, dtype=torch.float64) for _ in range(2)]
+    pair = torch.tensor([3, 0, 0, 2])
+    forms = (form(*rows, *fades, pair, width, steps) for form in (compare_sketches, plainly_compare_sketches))
+    for fast, plain in zip(*forms, strict=True):
         torch.testing.assert_close(fast, plain)
 
 
 def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
     row = torch.tensor(np.tile(sign_vectors(["x"], 64), 3))
-    fade = torch.ones(1, 1)
-    _, same = compare_sketches(row, row, fade, fade, 64, 2)
+    fade = torch.ones(1, 2)
+    _, same = compare_sketches(row, row, fade, fade, torch.tensor([0]), 64, 2)
     torch.testing.assert_close(same, torch.full_like(same, 1 / (1 + FLOOR)))
-    counts, none = compare_sketches(row, torch.zeros_like(row), fade, fade, 64, 2)
+    counts, none = compare_sketches(row, torch.zeros_like(row), fade, fade, torch.tensor([0]), 64, 2)
     assert not none.any()
     assert not counts.any()
 

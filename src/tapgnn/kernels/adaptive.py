@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError
 from tapgnn.kernels.kernel import Flow, Kernel, add_up
-from tapgnn.kernels.scan import gather_sum, group_size, scan_sum
+from tapgnn.kernels.scan import channel_groups, gather_sum, scan_sum
 
 PINNED = 2
 
@@ -33,6 +33,10 @@ class Adaptive(Kernel):
             raise ConfigError(f"{rates} rates a clock need {self.groups} channels, there are {width}; lower rates")
         half_lives = torch.logspace(math.log10(1 / 3), math.log10(1 / 300), max(rates, 1))[:rates]
         self.log_rate = nn.Parameter(torch.log(math.log(2) / half_lives).repeat(2, 1))
+        self.register_buffer("group", channel_groups(width, self.groups), persistent=False)
+        self.register_buffer("role_of_count", torch.arange(2).repeat_interleave(self.groups), persistent=False)
+        self.group: Tensor
+        self.role_of_count: Tensor
         self.of_counts = nn.Linear(2 * self.groups, width, bias=False)
 
     @property
@@ -70,7 +74,7 @@ class Adaptive(Kernel):
         """[T, 2 groups] messages of the instant, as source and as destination, the same for every group."""
         ones = torch.eye(2, dtype=dtype, device=flow.role.device)
         by_role = gather_sum(ones, flow.role, None, flow.inbox)
-        return by_role.repeat_interleave(self.groups, dim=1)
+        return by_role.index_select(1, self.role_of_count)
 
     def _read(self, total: Tensor, count: Tensor) -> Tensor:
         both = count[:, : self.groups] + count[:, self.groups :]
@@ -79,5 +83,4 @@ class Adaptive(Kernel):
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
         """[., width] the value of each channel's group."""
-        size = group_size(self.width, self.groups)
-        return by_group.repeat_interleave(size, dim=1)[:, : self.width]
+        return by_group.index_select(1, self.group)

@@ -20,6 +20,8 @@ from tapgnn.kernels.scan import gather_sum, scan_logsumexp, scan_max
 class Attention(Kernel):
     """Graph attention over all messages."""
 
+    reads_receiver = True
+
     def __init__(self, width: int, own_width: int) -> None:
         super().__init__(width)
         self.of_sender = nn.Linear(width, 1, bias=False)

@@ -51,7 +51,12 @@ class Flow:
 
 
 class Kernel(nn.Module, ABC):
-    """A kernel over messages of `width` channels; the message m carries value[index_m]."""
+    """A kernel over messages of `width` channels; the message m carries value[index_m].
+
+    reads_receiver says whether it looks at the receiver's own embedding.
+    """
+
+    reads_receiver = False
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -70,8 +75,8 @@ class Kernel(nn.Module, ABC):
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """Read every temporal node [T, d] and the last state of every chain [C, state_width].
 
-        value [R, d] and index [2E] give the messages, own [T, .] the receivers' embeddings of the previous layer, and
-        carried [C, state_width] (float64) the states that the chains start from.
+        value [R, d] and index [2E] give the messages, own [T, .] the receivers' embeddings of the previous layer (where
+        reads_receiver is set), and carried [C, state_width] (float64) the states that the chains start from.
         """
 
     @abstractmethod

@@ -32,16 +32,17 @@ _PARALLEL_FROM = 1 << 17
 _LINE = 16
 
 
-def group_size(width: int, groups: int) -> int:
-    """How many channels share one of the factors of a scan; the last group takes what is left."""
-    return -(-width // groups)
+def channel_groups(width: int, groups: int) -> Tensor:
+    """[width] which of the groups each channel belongs to; their sizes differ by one at most."""
+    borders = torch.tensor([g * width // groups for g in range(groups + 1)])
+    return torch.repeat_interleave(borders.diff())
 
 
 def scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     """Decayed running sums of value [T, d] from initial [C, d] (float64): at every row [T, d], and last [C, d].
 
-    decay [T, G] (float64) holds the factor applied before row i is added, one for each of G groups of channels of
-    `group_size` (the last may be smaller).
+    decay [T, G] (float64) holds the factor applied before row i is added, one for each of G groups of channels
+    (`channel_groups`).
     In float32 a factor close to 1, taken a million times, would lose what it is meant to forget.
     """
     if value.device.type != "cpu":
@@ -101,7 +102,7 @@ def doubling_scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chai
     rows, width = value.shape
     exact = initial.dtype
     factor = torch.ones(rows, 1, dtype=exact, device=value.device) if decay is None else decay.to(exact)
-    factor = factor.repeat_interleave(group_size(width, factor.shape[1]), dim=1)[:, :width]
+    factor = factor[:, channel_groups(width, factor.shape[1]).to(value.device)]
     owner, place = _places(chain, rows)
     running = value.to(exact)
     span = 1
@@ -181,7 +182,6 @@ def _view(tensor: Tensor) -> Any:
 def _sum_forward(first, last, chain, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
     width = value.shape[1]
     groups = decay.shape[1]
-    size = -(-width // groups) if groups else width
     total = np.empty(width)
     for c in range(first, last):
         for j in range(width):
@@ -189,7 +189,7 @@ def _sum_forward(first, last, chain, value, decay, initial, running, final):  # 
         for i in range(chain[c], chain[c + 1]):
             for g in range(groups):
                 factor = decay[i, g]
-                for j in range(g * size, min(g * size + size, width)):
+                for j in range(g * width // groups, (g + 1) * width // groups):
                     total[j] *= factor
             for j in range(width):
                 total[j] += value[i, j]
@@ -204,7 +204,6 @@ def _sum_backward(  # type: ignore[no-untyped-def]
 ):
     width = grad.shape[1]
     groups = decay.shape[1]
-    size = -(-width // groups) if groups else width
     lines = width // _LINE
     flow = np.empty(width)
     # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
@@ -223,14 +222,14 @@ def _sum_backward(  # type: ignore[no-untyped-def]
             for g in range(groups - 1, -1, -1):
                 slope = 0.0
                 if i == start:
-                    for j in range(g * size, min(g * size + size, width)):
+                    for j in range(g * width // groups, (g + 1) * width // groups):
                         slope += flow[j] * initial[c, j]
                 else:
-                    for j in range(g * size, min(g * size + size, width)):
+                    for j in range(g * width // groups, (g + 1) * width // groups):
                         slope += flow[j] * running[i - 1, j]
                 grad_decay[i, g] = slope
                 factor = decay[i, g]
-                for j in range(g * size, min(g * size + size, width)):
+                for j in range(g * width // groups, (g + 1) * width // groups):
                     flow[j] *= factor
         if len(grad_initial):
             for j in range(width):

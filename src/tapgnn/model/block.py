@@ -48,7 +48,6 @@ class Block(nn.Module):
         self.of_time = linear_or_none(config.time_width, self.parts * self.width)
         self.of_edge = linear_or_none(config.edge_features, self.roles * self.width)
         self.norm = nn.LayerNorm(self.width) if config.self_connection else None
-        self.dropout = nn.Dropout(config.dropout)
         self.kernel = make_kernel(config, width_in)
 
     def forward(
@@ -62,12 +61,12 @@ class Block(nn.Module):
         flow = chunk.flow
         parts = self.transform(table)
         if self.of_time is not None:
-            parts = _expand(parts, row) + self.of_time(chunk.encoding)[chunk.instant]
+            parts = _expand(parts, row) + self.of_time(chunk.encoding).index_select(0, chunk.instant)
             own_row = None
         else:
             own_row = row
         value, index = self._messages(parts, own_row, chunk)
-        own = _expand(table, row)
+        own = _expand(table, row) if self.kernel.reads_receiver else table
         if carried is None:
             read, last = self.kernel.reference(value, index, own, flow), None
         else:
@@ -75,7 +74,7 @@ class Block(nn.Module):
         if self.norm is not None:
             mine = _expand(parts[:, self.roles * self.width :], own_row)
             read = self.norm(torch.relu(mine + read))
-        return self.dropout(read), last
+        return read, last
 
     def _messages(self, parts: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
         """Rows [R, d] and, for each message, the row it carries; with edge features every message has its own row."""
@@ -87,7 +86,7 @@ class Block(nn.Module):
         if self.of_edge is None or chunk.edge is None:
             return value, index
         edge = self.of_edge(chunk.edge).reshape(-1, self.width)
-        value = value[index] + edge[flow.event * self.roles + sender_role]
+        value = value.index_select(0, index) + edge.index_select(0, flow.event * self.roles + sender_role)
         return value, torch.arange(len(value), device=value.device)
 
 
@@ -106,4 +105,4 @@ def linear_or_none(width_in: int, width_out: int) -> nn.Linear | None:
 
 
 def _expand(table: Tensor, row: Tensor | None) -> Tensor:
-    return table if row is None else table[row]
+    return table if row is None else table.index_select(0, row)

@@ -30,7 +30,8 @@ class Config:
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
     sketch_half_lives            of the sketches beside the one that never forgets, in spans of the clock of events
     facts, half_lives            recency and counts by role go into the projection and the head; the half-lives of the
-                                 counts, in spans of either clock
+                                 counts, in spans of the clock of events
+    bins                         pieces of the piecewise linear encoding of a fact for the head
     node_vectors                 nodes known at training time have a learned vector each
     node_features, edge_features widths of the given features, 0 for none
     head, head_width             dot, additive or mlp; the hidden width of the mlp
@@ -41,7 +42,7 @@ class Config:
 
     kernel: str = "adaptive"
     layers: int = 2
-    width: int = 128
+    width: int = 64
     roles: bool = True
     self_connection: bool = True
     time_width: int = 0
@@ -51,12 +52,13 @@ class Config:
     sketch_half_lives: tuple[float, ...] = (0.1, 0.01)
     facts: bool = True
     half_lives: tuple[float, ...] = (0.5, 0.1, 0.02, 0.004, 0.0008)
+    bins: int = 5
     node_vectors: bool = True
     node_features: int = 0
     edge_features: int = 0
     head: str = "mlp"
     head_width: int = 64
-    dropout: float = 0.1
+    dropout: float = 0.0
     identity_dropout: float = 0.1
     origin: float = 0.0
     span: float = 1.0
@@ -66,7 +68,7 @@ class Config:
     def __post_init__(self) -> None:
         _check(self.kernel in KERNELS, f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
         _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
-        for name in ("layers", "width", "head_width"):
+        for name in ("layers", "width", "head_width", "bins"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
         for name in ("rates", "time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
             _check(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
@@ -131,6 +133,7 @@ PRESETS: dict[str, dict[str, Any]] = {
     "adaptive": {},
     "paper": {
         "kernel": "gcn",
+        "width": 128,
         "roles": False,
         "self_connection": False,
         "time_width": 128,

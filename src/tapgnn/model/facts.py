@@ -4,7 +4,7 @@ Per node, in float64, for the roles source and destination:
 
     count   messages received so far                      last   time of the latest one, -inf for never
     seen    events of the whole graph up to and including that instant: a clock that ticks with activity
-    recent  counts that halve with each of the model's half-lives, on the clock of time and on that of events
+    recent  counts that halve with each of the model's half-lives on that clock
 
 They fold along the chains like every other state; all columns of one temporal node are one row.
 """
@@ -32,9 +32,9 @@ def fold_facts(
 ) -> None:
     """Fill facts [T, F], and elapsed [T, 2] since the node was last active (0 where never), from carried [C, F].
 
-    time and seen [T] are those of the temporal nodes; rate [2, H] is per unit of time and per event.
+    time and seen [T] are those of the temporal nodes; rate [H] is per event.
     """
-    width, rates = carried.shape[1], rate.shape[1]
+    width, rates = carried.shape[1], len(rate)
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
             before = carried[c] if i == chain[c] else facts[i - 1]
@@ -44,7 +44,7 @@ def fold_facts(
             for j in range(width):
                 facts[i, j] = before[j]
             for h in range(rates):
-                kept = np.exp(-rate[0, h] * elapsed[i, 0] - rate[1, h] * elapsed[i, 1])
+                kept = np.exp(-rate[h] * elapsed[i, 1])
                 facts[i, 6 + 2 * h] *= kept
                 facts[i, 7 + 2 * h] *= kept
             for m in range(inbox[i], inbox[i + 1]):

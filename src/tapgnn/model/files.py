@@ -14,14 +14,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
+from torch import Tensor
 
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.events import Vocabulary
 from tapgnn.model.config import Config
 from tapgnn.model.model import Model
+from tapgnn.model.state import ARENAS, State
 
 FORMAT = 1
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
@@ -29,13 +31,16 @@ _DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 def save_model(model: Model, folder: str | Path) -> str:
     """Write the model into a folder, file by file and each atomically; returns its hash."""
+    kind = str(model.dtype).removeprefix("torch.")
+    if kind not in _DTYPES:
+        raise ConfigError(f"a model of type {kind} cannot be saved; convert it with model.float() first")
     target = Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     weights = save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     vocabulary = json.dumps(list(model.vocabulary.ids)).encode()
     manifest = {
         "format": FORMAT,
-        "dtype": str(model.dtype).removeprefix("torch."),
+        "dtype": kind,
         "nodes": model.inputs.nodes,
         "config": model.config.to_dict(),
         "sha256": {"weights.safetensors": _digest(weights), "vocabulary.json": _digest(vocabulary)},
@@ -69,6 +74,42 @@ def model_hash(folder: str | Path) -> str:
     """The hash of a saved model."""
     _manifest(Path(folder))
     return _digest((Path(folder) / "model.json").read_bytes())
+
+
+def save_state(state: State, path: str | Path, digest: str) -> None:
+    """Write a state and the hash of the model that it belongs to."""
+    state.check_usable()
+    facts = {"clock": state.clock, "events": state.events, "size": state.size, "sketch_width": state.sketch_width}
+    arenas = {name: getattr(state, name)[: state.size + 1] for name in ARENAS}
+    write_tensors(path, arenas, {**facts, "model": digest})
+
+
+def load_state(path: str | Path, digest: str) -> State:
+    """Read a state that `save_state` wrote for the model with this hash; another model's is refused."""
+    arenas, facts = read_tensors(path)
+    if facts.pop("model", None) != digest:
+        raise ModelFileError(f"{path} belongs to another model; replay the log into this one instead")
+    columns: dict[str, Any] = {**arenas, **facts}
+    return State(**columns)
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write named tensors and plain values as one file, there whole or not at all."""
+    plain = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    _write(Path(path), save_tensors(plain, metadata={"about": json.dumps(about)}))
+
+
+def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote."""
+    if not Path(path).is_file():
+        raise ModelFileError(f"{path} is missing; restore the whole folder from a copy")
+    try:
+        with safe_open(str(path), framework="pt") as file:
+            about = json.loads((file.metadata() or {})["about"])
+            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
+    except (SafetensorError, ValueError, KeyError) as error:
+        raise ModelFileError(f"{path} is damaged ({error}); restore it from a copy") from None
 
 
 def _manifest(source: Path) -> dict[str, Any]:

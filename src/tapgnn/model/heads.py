@@ -7,18 +7,29 @@ mlp       two hidden layers over z_u, z_v, z_u * z_v, the facts of both and what
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
+from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
+
+
+@dataclass
+class Side:
+    """One end of some pairs: representations z [n, d], and encoded facts [n, .] where the model has them."""
+
+    z: Tensor
+    facts: Tensor | None
 
 
 class Dot(nn.Module):
     """The dot product."""
 
-    def forward(self, left: Tensor, right: Tensor, pair: Tensor | None) -> Tensor:
-        """Logits [Q]."""
-        return (left * right).sum(dim=1)
+    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
+        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
+        return (left.z.index_select(0, pair) * right.z).sum(dim=1)
 
 
 class Additive(nn.Module):
@@ -26,34 +37,65 @@ class Additive(nn.Module):
 
     def __init__(self, config: Config) -> None:
         super().__init__()
-        self.of_source = nn.Linear(config.width, config.width)
-        self.of_destination = nn.Linear(config.width, config.width, bias=False)
+        self.of_left = nn.Linear(config.width, config.width)
+        self.of_right = nn.Linear(config.width, config.width, bias=False)
         self.out = nn.Linear(config.width, 1)
 
-    def forward(self, left: Tensor, right: Tensor, pair: Tensor | None) -> Tensor:
+    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
+        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
+        hidden = self.of_left(left.z).index_select(0, pair) + self.of_right(right.z)
+        return self.out(torch.relu(hidden)).squeeze(1)  # type: ignore[no-any-return]
+
+
+class Direct(nn.Module):
+    """An MLP over what is known of a pair without weights: the facts of both ends, and the cosines of their sketches.
+
+    The first layer runs on each end once, however many pairs it is in.
+    """
+
+    def __init__(self, config: Config, facts: int, walks: int) -> None:
+        super().__init__()
+        hidden = config.head_width
+        self.of_left, self.of_right = linear_or_none(facts, hidden), linear_or_none(facts, hidden)
+        self.of_walks = linear_or_none(walks, hidden)
+        self.bias = nn.Parameter(torch.zeros(hidden))
+        self.rest = nn.Sequential(nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+
+    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
         """Logits [Q]."""
-        return self.out(torch.relu(self.of_source(left) + self.of_destination(right))).squeeze(1)  # type: ignore[no-any-return]
+        hidden = self.bias
+        if self.of_left is not None and self.of_right is not None:
+            hidden = hidden + self.of_right(right.facts) + self.of_left(left.facts).index_select(0, pair)
+        if self.of_walks is not None:
+            hidden = hidden + self.of_walks(walks)
+        return self.rest(hidden).squeeze(1)  # type: ignore[no-any-return]
 
 
 class PairMLP(nn.Module):
-    """A small network that also sees what is known of the pair without weights: a direct path to the score."""
+    """The sum of two networks: one over what is known without weights, one over the representations.
 
-    def __init__(self, config: Config, pair: int) -> None:
+    The second starts at 0 and adds what the first cannot know.
+    """
+
+    def __init__(self, config: Config, facts: int, walks: int) -> None:
         super().__init__()
-        hidden = config.head_width
-        self.of_pair = nn.Linear(3 * config.width + pair, hidden)
-        self.hidden = nn.Linear(hidden, hidden)
-        self.out = nn.Linear(hidden, 1)
+        self.direct = Direct(config, facts, walks) if facts or walks else None
+        hidden, width = config.head_width, config.width
+        self.of_left, self.of_right = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
+        self.of_product = nn.Linear(width, hidden, bias=False)
+        self.out = nn.Linear(hidden, 1, bias=False)
+        nn.init.zeros_(self.out.weight)
 
-    def forward(self, left: Tensor, right: Tensor, pair: Tensor | None) -> Tensor:
-        """Logits [Q]; pair [Q, .] holds facts and walks."""
-        columns = [left, right, left * right, *([] if pair is None else [pair])]
-        first = torch.relu(self.of_pair(torch.cat(columns, dim=1)))
-        return self.out(torch.relu(self.hidden(first))).squeeze(1)  # type: ignore[no-any-return]
+    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
+        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
+        product = left.z.index_select(0, pair) * right.z
+        hidden = self.of_right(right.z) + self.of_product(product) + self.of_left(left.z).index_select(0, pair)
+        logit: Tensor = self.out(torch.relu(hidden)).squeeze(1)
+        return logit if self.direct is None else logit + self.direct(left, right, pair, walks)
 
 
-def make_head(config: Config, pair: int) -> nn.Module:
-    """The head that a configuration names; `pair` numbers describe the pair itself."""
+def make_head(config: Config, facts: int, walks: int) -> nn.Module:
+    """The head that a configuration names; an end has `facts` encoded facts, a pair `walks` cosines."""
     if config.head == "dot":
         return Dot()
-    return Additive(config) if config.head == "additive" else PairMLP(config, pair)
+    return Additive(config) if config.head == "additive" else PairMLP(config, facts, walks)

@@ -25,7 +25,9 @@ class Inputs(nn.Module):
         self.of_features: nn.Linear | None = None
         if config.node_vectors:
             self.vectors = nn.Embedding(1 + nodes, config.width, sparse=True)
-            nn.init.normal_(self.vectors.weight, std=config.width**-0.5)
+            nn.init.normal_(self.vectors.weight, std=0.1)
+            with torch.no_grad():
+                self.vectors.weight[0] = 0.0
         if config.node_features:
             self.of_features = nn.Linear(config.node_features, config.width)
         # Row v + 1 holds the features of node v; row 0 those of a node nobody described.

@@ -25,9 +25,8 @@ from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, SEEN, empty_facts, fold_facts
-from tapgnn.model.heads import make_head
+from tapgnn.model.heads import Side, make_head
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.moments import Moments
 from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
 from tapgnn.model.sketch import compare_sketches, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
@@ -62,8 +61,9 @@ class Model(nn.Module):
         self.projection = FactProjection(config, facts) if config.facts else Projection(config)
         self.sketched = config.sketch_width > 0 and config.sketch_steps > 0
         rates = sketch_rates(config)
-        walks = 2 * ((config.sketch_steps + 1) ** 2 - 1) * rates.shape[1] if self.sketched else 0
-        self.head = make_head(config, 2 * facts + walks)
+        walks = ((config.sketch_steps + 1) ** 2 - 1) * rates.shape[1] if self.sketched else 0
+        encoded = self.facts.encoded_width if self.facts is not None else 0
+        self.head = make_head(config, encoded, walks)
         # No buffers: they stay in float64 whatever the type of the model.
         self.sketch_rate, self.count_rate = rates, decay_rates(config)
         self.register_buffer("walk_scale", torch.ones(walks))
@@ -87,7 +87,7 @@ class Model(nn.Module):
         sums = torch.cat([block.kernel.empty() for block in self._blocks])
         return State(
             sums=sums.unsqueeze(0).to(self.device),
-            facts=torch.from_numpy(empty_facts(self.count_rate.shape[1])).unsqueeze(0).to(self.device),
+            facts=torch.from_numpy(empty_facts(len(self.count_rate))).unsqueeze(0).to(self.device),
             embedding=torch.zeros(1, config.width, dtype=self.dtype, device=self.device),
             sketch=torch.zeros(1, size, dtype=self.dtype, device=self.device),
             sketch_width=config.sketch_width if self.sketched else 0,
@@ -97,35 +97,38 @@ class Model(nn.Module):
         """Absorb events into the state; the state handed in is consumed.
 
         Events must be younger than the clock of the state. With late='merge', older ones are absorbed at the present
-        instant instead: exact for undecayed sums of the first layer, an approximation otherwise.
+        instant instead: exact for undecayed sums of the first layer whose messages tell neither time nor degree (mean,
+        pool, attention without time encoding), an approximation otherwise.
         """
         self._check_events(events)
+        state.check_usable()
         events = _in_order(events, state.clock, late)
-        following = state.consume()
-        following.admit(self.vocabulary)
+        state.admit(self.vocabulary)
         view = unfold(events)
         nodes = self._tensor(view.nodes)
         rows = nodes + 1
-        carried_facts = following.facts[rows]
-        flow, facts = self._flow(view, events, following, carried_facts)
-        carried_sums = following.sums[rows]
-        embedding, sums = self._embed(events, view, flow, nodes, carried_sums)
-        sketch, carried_sketch = self._sketch(flow, view, following.sketch[rows])
+        carried_facts = state.facts.index_select(0, rows)
+        flow, facts = self._flow(view, events, state, carried_facts)
+        embedding, sums = self._embed(events, view, flow, nodes, state.sums.index_select(0, rows))
+        carried_sketch = state.sketch.index_select(0, rows)
+        sketch = self._sketch(flow, view, carried_sketch)
+        following = state.consume()
         trace = Trace(
             view=view,
             embedding=embedding,
             facts=facts,
             sketch=sketch,
-            carried_embedding=following.embedding[rows],
+            carried_embedding=state.embedding.index_select(0, rows),
             carried_facts=carried_facts,
             carried_sketch=carried_sketch,
             event_time=events.time,
-            events_before=following.events,
+            events_before=state.events,
+            clock_before=state.clock,
             successor=following,
         )
         if len(events):
             last = flow.chain[1:] - 1
-            following.write(nodes, sums, facts[last], embedding[last], sketch[last])
+            following.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in (facts, embedding, sketch)))
             following.clock = float(events.time[-1])
             following.events += len(events)
         return trace, following
@@ -148,54 +151,66 @@ class Model(nn.Module):
         return self.represent(where.past(*self._asked(nodes, times)))
 
     def score(
-        self,
-        where: State | Trace,
-        src: ArrayLike | Tensor,
-        dst: ArrayLike | Tensor,
-        times: ArrayLike | Tensor,
+        self, where: State | Trace, src: ArrayLike | Tensor, dst: ArrayLike | Tensor, times: ArrayLike | Tensor
     ) -> Tensor:
         """Logits [Q] of an event src -> dst at each time."""
-        left, right = where.past(*self._asked(src, times)), where.past(*self._asked(dst, times))
-        return self.link(left, self.represent(left), right, self.represent(right))
+        left, time = self._asked(src, times)
+        right, _ = self._asked(dst, times)
+        size = len(left)
+        past = where.past(torch.cat([left, right]), time.repeat(2))
+        return self.link(past, size, torch.arange(size, device=self.device))
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""
-        if self.facts is None:
-            return self.projection(past)  # type: ignore[no-any-return]
-        return self.projection(past, self.inputs(past.node), self.facts(past))  # type: ignore[no-any-return]
+        return self._project(past, None if self.facts is None else self.facts(past))
 
-    def link(self, left: Past, z_left: Tensor, right: Past, z_right: Tensor) -> Tensor:
-        """Logits [Q] of pairs whose pasts and representations are at hand."""
-        columns = []
-        if self.facts is not None:
-            columns += [self.facts(left), self.facts(right)]
+    def link(self, past: Past, left: int, pair: Tensor) -> Tensor:
+        """Logits [Q] of pairs: the first `left` queries are left ends, the others right ends.
+
+        pair [Q] names the left end of each right end, so that an end in many pairs is described once.
+        """
+        facts = None if self.facts is None else self.facts(past)
+        z = self._project(past, facts)
+        encoded = None if self.facts is None or facts is None else self.facts.encode(facts)
+        ends = [
+            Side(z[rows], None if encoded is None else encoded[rows]) for rows in (slice(0, left), slice(left, None))
+        ]
+        walks = None
         if self.sketched:
-            columns.append(self.walks(left, right) / self.walk_scale)
-        pair = torch.cat(columns, dim=1) if columns else None
-        return self.head(z_left, z_right, pair)  # type: ignore[no-any-return]
+            walks = self.walks(past.part(0, left), past.part(left, len(past)), pair) / self.walk_scale
+        return self.head(*ends, pair, walks)  # type: ignore[no-any-return]
 
-    def walks(self, left: Past, right: Past) -> Tensor:
-        """[Q, .] what the sketches of each pair have in common: log walk counts, and cosines."""
-        fades = self._fade(left), self._fade(right)
+    def _project(self, past: Past, facts: Tensor | None) -> Tensor:
+        if facts is None:
+            return self.projection(past)  # type: ignore[no-any-return]
+        return self.projection(past, self.inputs(past.node), facts)  # type: ignore[no-any-return]
+
+    def walks(self, left: Past, right: Past, pair: Tensor) -> Tensor:
+        """[Q, .] cosines of the sketches of pairs; pair [Q] is the row of `left` for each row of `right`."""
         config = self.config
-        counts, cosines = compare_sketches(left.sketch, right.sketch, *fades, config.sketch_width, config.sketch_steps)
-        return torch.cat([torch.sign(counts) * torch.log1p(counts.abs()), cosines], dim=1)
+        return compare_sketches(
+            left.sketch,
+            right.sketch,
+            self._fade(left),
+            self._fade(right),
+            pair,
+            config.sketch_width,
+            config.sketch_steps,
+        )[1]
 
     @torch.no_grad()
-    def calibrate(self, pasts: Iterable[tuple[Past, Past]]) -> None:
-        """Set the centre and scale of facts and walks from pairs of queries like those to come."""
-        facts, walks = Moments(), Moments()
-        for left, right in pasts:
+    def calibrate(self, asked: Iterable[tuple[Past, int, Tensor]]) -> None:
+        """Set the scales of facts and walks from queries like those to come, given as to `link`."""
+        facts, walks = [], []
+        for past, left, pair in asked:
             if self.facts is not None:
-                facts.add(self.facts.plain(left))
-                facts.add(self.facts.plain(right))
+                facts.append(self.facts.plain(past))
             if self.sketched:
-                walks.add(self.walks(left, right))
-        if self.facts is not None:
-            self.facts.centre.copy_(facts.mean())
-            self.facts.scale.copy_(facts.deviation() + 1e-2)
-        if self.sketched:
-            self.walk_scale.copy_(walks.deviation() + 1e-3)
+                walks.append(self.walks(past.part(0, left), past.part(left, len(past)), pair))
+        if self.facts is not None and facts:
+            self.facts.calibrate(torch.cat(facts))
+        if walks:
+            self.walk_scale.copy_(torch.cat(walks).std(dim=0, correction=0) + 1e-3)
 
     def _embed(
         self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
@@ -225,7 +240,7 @@ class Model(nn.Module):
         facts = np.empty((view.size, carried.shape[1]))
         elapsed = np.empty((view.size, 2))
         seen = seen[view.instant].astype(np.float64)
-        rate = self.count_rate.numpy() / spans[:, None]
+        rate = self.count_rate.numpy() / config.events
         fold_facts(
             view.chain,
             view.inbox,
@@ -250,27 +265,32 @@ class Model(nn.Module):
         )
         return flow, rows
 
-    def _sketch(self, flow: Flow, view: Unfolding, carried: Tensor) -> tuple[Tensor, Tensor]:
-        """Sketch rows of the temporal nodes, and those carried in."""
+    def _sketch(self, flow: Flow, view: Unfolding, carried: Tensor) -> Tensor:
+        """Sketch rows of the temporal nodes."""
         if not self.sketched:
-            return carried.new_empty(view.size, 0), carried
+            return carried.new_empty(view.size, 0)
         owner = self._tensor(view.owner())
         config = self.config
         rows = propagate_sketches(
             flow, owner, self.sketch_rate.to(self.device), carried, config.sketch_width, config.sketch_steps
         )
-        return rows, carried
+        return rows
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
 
     def _fade(self, past: Past) -> Tensor:
-        """[Q, H] what is left of a sketch from a node's last activity until the query."""
+        """[Q, 1 + H] what is left of S_0, and of S_k at each rate, from a node's last activity until the query.
+
+        Of a node without history nothing is there, whether or not its id is known.
+        """
         last, seen = past.facts[:, LAST].amax(dim=1), past.facts[:, SEEN].amax(dim=1)
         since = torch.stack([past.time - last, past.seen - seen], dim=1)
-        since = torch.where(last.isinf().unsqueeze(1), 0.0, since)
+        known = ~last.isinf().unsqueeze(1)
+        since = torch.where(known, since, 0.0)
         spans = torch.tensor([self.config.span, self.config.events], dtype=torch.float64, device=self.device)
-        return torch.exp(-(since / spans) @ self.sketch_rate.to(self.device)).to(self.dtype)
+        kept = torch.exp(-(since / spans) @ self.sketch_rate.to(self.device))
+        return torch.cat([known, kept], dim=1).to(self.dtype)
 
     def _asked(self, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> tuple[Tensor, Tensor]:
         node = torch.as_tensor(nodes, dtype=torch.int64, device=self.device)
@@ -293,6 +313,8 @@ def _in_order(events: Events, clock: float, late: Late) -> Events:
     """The events, all younger than the clock; or, merged, none older than it."""
     if len(events) == 0 or events.time[0] > clock:
         return events
+    if late not in ("reject", "merge"):
+        raise ConfigError(f"late is reject or merge, not {late!r}")
     if late == "merge":
         return Events(
             events.src,

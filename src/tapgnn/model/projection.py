@@ -18,8 +18,10 @@ from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.state import Past
 
-# Small beside one event, so that the logarithm still tells how long ago the last one was.
-COUNT_FLOOR = 1e-4
+# Columns that say whether there was ever an event, as source, as destination, in any role.
+NEVER = (6, 7, 8)
+# Beside one event, so that the logarithm of a faded count levels off.
+COUNT_FLOOR = 0.1
 
 
 class Facts(nn.Module):
@@ -27,23 +29,37 @@ class Facts(nn.Module):
 
     As source, as destination and in any role: log(1 + pause), log(1 + events of the graph since), and 'never'. Per
     role: the logarithms of the count and of the decayed counts.
+
+    `encode` adds a piecewise linear encoding of every fact but the 'never's: how much of each of `bins` quantile
+    intervals of the training log lies below the value. It gives the head a direct, bendable path from recency to score.
     """
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.unit = config.unit
-        rates = decay_rates(config)
-        self.width = 9 + 2 + 2 * rates.shape[1]
-        # Per unit of time and per event. No buffer: it stays in float64 whatever the type of the model.
-        self.rate = rates / torch.tensor([[config.span], [config.events]], dtype=torch.float64)
+        # Per event. No buffer: it stays in float64 whatever the type of the model.
+        self.rate = decay_rates(config) / config.events
+        self.width = 9 + 2 * (1 + len(self.rate))
+        graded = torch.tensor([column for column in range(self.width) if column not in NEVER])
+        self.encoded_width = self.width + len(graded) * config.bins
+        self.register_buffer("graded", graded, persistent=False)
         self.register_buffer("centre", torch.zeros(self.width))
         self.register_buffer("scale", torch.ones(self.width))
+        self.register_buffer("edges", torch.linspace(-2.0, 2.0, config.bins + 1).repeat(len(graded), 1))
         self.centre: Tensor
         self.scale: Tensor
+        self.edges: Tensor
+        self.graded: Tensor
 
     def forward(self, past: Past) -> Tensor:
         """[Q, width]"""
         return (self.plain(past) - self.centre) / self.scale
+
+    def encode(self, facts: Tensor) -> Tensor:
+        """[Q, encoded_width] from the facts [Q, width]."""
+        low, high = self.edges[:, :-1], self.edges[:, 1:]
+        share = ((facts.index_select(1, self.graded).unsqueeze(2) - low) / (high - low)).clamp(0.0, 1.0)
+        return torch.cat([facts, share.flatten(1)], dim=1)
 
     def plain(self, past: Past) -> Tensor:
         """[Q, width] before centring and scaling."""
@@ -54,8 +70,7 @@ class Facts(nn.Module):
         since = torch.cat([since, since.amin(dim=2, keepdim=True)], dim=2)
         unknown = since.isinf()
         pause, ticks = torch.where(unknown, 0.0, since)
-        by_time, by_events = self.rate.to(facts.device)
-        kept = torch.exp(-pause[:, 2:] * by_time - ticks[:, 2:] * by_events).repeat_interleave(2, dim=1)
+        kept = torch.exp(-ticks[:, 2:] * self.rate.to(facts.device)).repeat_interleave(2, dim=1)
         columns = [
             torch.log1p(pause / self.unit),
             torch.log1p(ticks),
@@ -64,6 +79,20 @@ class Facts(nn.Module):
             torch.log(facts[:, RECENT] * kept + COUNT_FLOOR),
         ]
         return torch.cat(columns, dim=1).to(self.centre.dtype)
+
+    def calibrate(self, rows: Tensor) -> None:
+        """Set centre, scale and edges from plain facts [n, width] of queries like those to come."""
+        self.centre.copy_(rows.mean(dim=0))
+        self.scale.copy_(rows.std(dim=0, correction=0) + 1e-2)
+        scaled = (rows - self.centre) / self.scale
+        bins = self.edges.shape[1] - 1
+        level = torch.linspace(0.01, 0.99, bins + 1, dtype=rows.dtype)
+        for place, column in enumerate(self.graded.tolist()):
+            # A pause is 0 where there was never an event: that is no pause.
+            there = rows[:, NEVER[column % 3]] == 0 if column < NEVER[0] else torch.ones(len(rows), dtype=torch.bool)
+            values = scaled[there, column] if bool(there.any()) else scaled[:, column]
+            # Quantiles may coincide; a small step between them keeps every interval open.
+            self.edges[place] = torch.quantile(values, level) + 1e-3 * torch.arange(bins + 1)
 
 
 class Projection(nn.Module):
@@ -103,13 +132,11 @@ class FactProjection(nn.Module):
 
 
 def decay_rates(config: Config) -> Tensor:
-    """[2, 2 H] rates of the decayed counts per span: the half-lives on the clock of time, then on that of events."""
-    rates = torch.tensor([math.log(2) / half for half in config.half_lives], dtype=torch.float64)
-    idle = torch.zeros_like(rates)
-    return torch.stack([torch.cat([rates, idle]), torch.cat([idle, rates])])
+    """[H] rates of the decayed counts per span of the clock of events."""
+    return torch.tensor([math.log(2) / half for half in config.half_lives], dtype=torch.float64)
 
 
 def sketch_rates(config: Config) -> Tensor:
-    """[2, 1 + H] rates of the sketches per span: none, then the half-lives on the clock of events."""
+    """[2, 1 + H] rates of the sketches per span of time and of events: none, then the half-lives on that of events."""
     rates = torch.tensor([0.0, *(math.log(2) / half for half in config.sketch_half_lives)], dtype=torch.float64)
     return torch.stack([torch.zeros_like(rates), rates])

@@ -65,26 +65,29 @@ def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor,
 
 
 def compare_sketches(
-    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
+    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, pair: Tensor, width: int, steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Walk counts of each pair, and cosines of the same sketches, from two sets of rows [Q, .]: both [Q, H * P].
+    """Walk counts of each pair, and cosines of the same sketches: both [Q, H * P].
 
-    P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade_left and fade_right [Q, H]
-    bring each row from its node's last activity to the time of the query.
+    right [Q, .] holds one end of each pair, left [n, .] the others, pair [Q] which of them. P = (steps + 1)^2 - 1 pairs
+    of steps (i, j) but (0, 0), for each of the H rates. fade_left [n, 1 + H] and fade_right [Q, 1 + H] bring S_0, and
+    S_k at each rate, from a node's last activity to the time of the query.
     """
     if left.device.type != "cpu":
-        return plainly_compare_sketches(left, right, fade_left, fade_right, width, steps)
-    size = ((steps + 1) ** 2 - 1) * fade_left.shape[1]
-    counts, cosines = left.new_empty(len(left), size), left.new_empty(len(left), size)
-    tensors = (left, right, fade_left, fade_right, counts, cosines)
-    _compare_sketches(width, steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
+        return plainly_compare_sketches(left, right, fade_left, fade_right, pair, width, steps)
+    size = ((steps + 1) ** 2 - 1) * (fade_left.shape[1] - 1)
+    counts, cosines = left.new_empty(len(pair), size), left.new_empty(len(pair), size)
+    parts = (left.view(len(left), -1, width), right.view(len(right), -1, width))
+    tensors = (*parts, fade_left, fade_right, pair, counts, cosines)
+    _compare_sketches(steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
     return counts, cosines
 
 
 def plainly_compare_sketches(
-    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, width: int, steps: int
+    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, pair: Tensor, width: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     """`compare_sketches` in plain torch."""
+    left, fade_left = left[pair], fade_left[pair]
     ours, theirs = (_by_rate(row, fade, width, steps) for row, fade in ((left, fade_left), (right, fade_right)))
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
@@ -94,43 +97,55 @@ def plainly_compare_sketches(
 
 def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
     """[Q, H, steps + 1, width] faded sketches."""
-    rates = fade.shape[1]
-    first = row[:, None, None, :width].expand(-1, rates, 1, width)
-    walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * fade[:, :, None, None]
+    rates = fade.shape[1] - 1
+    first = (row[:, :width] * fade[:, :1])[:, None, None].expand(-1, rates, 1, width)
+    walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * fade[:, 1:, None, None]
     return torch.cat([first, walks], dim=2)
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _compare_sketches(
-    width: Any, steps: Any, left: Any, right: Any, fade_left: Any, fade_right: Any, counts: Any, cosines: Any
+    steps: Any,
+    left: Any,
+    right: Any,
+    fade_left: Any,
+    fade_right: Any,
+    pair: Any,
+    counts: Any,
+    cosines: Any,
 ) -> None:
-    rates = fade_left.shape[1]
-    norms = np.empty((2, steps + 1))
-    for q in range(len(left)):
-        place = 0
+    rates = fade_left.shape[1] - 1
+    width = left.shape[2]
+    norm_left, norm_right = _norms(left), _norms(right)
+    for q in range(len(pair)):
+        u, place = pair[q], 0
         for h in range(rates):
             for i in range(steps + 1):
-                a = 0 if i == 0 else width * (1 + (i - 1) * rates + h)
-                norms[0, i] = _norm(left[q, a : a + width], 1.0 if i == 0 else fade_left[q, h])
-                norms[1, i] = _norm(right[q, a : a + width], 1.0 if i == 0 else fade_right[q, h])
-            for i in range(steps + 1):
-                a = 0 if i == 0 else width * (1 + (i - 1) * rates + h)
+                a = 0 if i == 0 else 1 + (i - 1) * rates + h
+                fade_i = fade_left[u, 0 if i == 0 else 1 + h]
                 for j in range(steps + 1):
                     if i == 0 and j == 0:
                         continue
-                    b = 0 if j == 0 else width * (1 + (j - 1) * rates + h)
-                    dot = counts.dtype.type(0)
-                    for k in range(width):
-                        dot += left[q, a + k] * right[q, b + k]
-                    fade = (1.0 if i == 0 else fade_left[q, h]) * (1.0 if j == 0 else fade_right[q, h])
-                    counts[q, place] = dot * fade / width
-                    cosines[q, place] = counts[q, place] / (norms[0, i] * norms[1, j] + FLOOR)
+                    b = 0 if j == 0 else 1 + (j - 1) * rates + h
+                    fade = fade_i * fade_right[q, 0 if j == 0 else 1 + h]
+                    counts[q, place] = fade * _dot(left[u, a], right[q, b]) / width
+                    cosines[q, place] = counts[q, place] / (fade * norm_left[u, a] * norm_right[q, b] + FLOOR)
                     place += 1
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _norm(row: Any, fade: Any) -> Any:
-    total = row.dtype.type(0)
-    for value in row:
-        total += value * value
-    return fade * np.sqrt(total / len(row))
+def _dot(left: Any, right: Any) -> Any:
+    total = left[0] * right[0]
+    for k in range(1, len(left)):
+        total += left[k] * right[k]
+    return total
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _norms(rows: Any) -> Any:
+    """[n, parts] root mean squares of the parts of each row [n, parts, width]."""
+    norms = np.empty(rows.shape[:2], dtype=rows.dtype)
+    for v in range(rows.shape[0]):
+        for part in range(rows.shape[1]):
+            norms[v, part] = np.sqrt(_dot(rows[v, part], rows[v, part]) / rows.shape[2])
+    return norms

@@ -21,7 +21,6 @@ from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Vocabulary
-from tapgnn.model.facts import LAST
 from tapgnn.model.sketch import sign_vectors
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
@@ -44,11 +43,10 @@ class Past:
     def __len__(self) -> int:
         return len(self.node)
 
-    def take(self, rows: Tensor) -> Past:
-        """Some of the queries, by position."""
-        return Past(
-            *(column[rows] for column in (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch))
-        )
+    def part(self, start: int, stop: int) -> Past:
+        """Queries `start` to `stop`, without a copy."""
+        columns = (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch)
+        return Past(*(column[start:stop] for column in columns))
 
 
 @dataclass
@@ -76,8 +74,11 @@ class State:
 
     def admit(self, vocabulary: Vocabulary) -> None:
         """Give a fresh row to every node of the vocabulary that has none; arenas double when they are full."""
-        missing = len(vocabulary) - self.size
-        if missing <= 0:
+        if self.size > len(vocabulary):
+            raise StateError(
+                f"the state holds {self.size} nodes, the vocabulary {len(vocabulary)}: it belongs to another vocabulary"
+            )
+        if self.size == len(vocabulary):
             return
         rows = 1 + len(vocabulary)
         if rows > len(self.facts):
@@ -98,7 +99,7 @@ class State:
 
     def rows(self, node: Tensor) -> Tensor:
         """The arena row of each node; one that is unknown or not admitted has row 0."""
-        return torch.where(node < self.size, node + 1, 0)
+        return torch.where((node >= 0) & (node < self.size), node + 1, 0)
 
     def write(self, node: Tensor, sums: Tensor, facts: Tensor, embedding: Tensor, sketch: Tensor) -> None:
         """Replace the rows of some nodes."""
@@ -106,22 +107,21 @@ class State:
         for arena, values in zip(
             (getattr(self, name) for name in ARENAS), (sums, facts, embedding, sketch), strict=True
         ):
-            arena[rows] = values.detach().to(arena.dtype)
+            arena.index_copy_(0, rows, values.detach().to(arena.dtype))
 
     def past(self, node: Tensor, time: Tensor) -> Past:
-        """What this state knows of (node, time); the time must lie after the node's last activity."""
+        """What this state knows of (node, time); the time must lie after the clock."""
         self.check_usable()
+        check_after(self.clock, time)
         rows = self.rows(node)
-        past = Past(
+        return Past(
             node,
             time,
             torch.full_like(time, self.events),
-            self.facts[rows],
-            self.embedding[rows],
-            self.sketch[rows],
+            self.facts.index_select(0, rows),
+            self.embedding.index_select(0, rows),
+            self.sketch.index_select(0, rows),
         )
-        check_before(past)
-        return past
 
     def consume(self) -> State:
         """Hand the arenas over to a new state; this one can no longer be used."""
@@ -136,15 +136,12 @@ class State:
             raise StateError("this state was advanced; use the state that advance returned, or advance a copy of it")
 
 
-def check_before(past: Past) -> None:
-    """Refuse a query that the rows cannot answer: they already hold events at or after its time."""
-    if len(past) == 0:
-        return
-    last = past.facts[:, LAST].amax(dim=1)
-    late = last >= past.time
+def check_after(clock: float, time: Tensor) -> None:
+    """Refuse queries at or before the clock: what is known may hold events that they must not see."""
+    late = ~(time > clock)
     if bool(late.any()):
         first = int(late.nonzero()[0, 0])
         raise QueryError(
-            f"query {first}: node {int(past.node[first])} was active at {float(last[first])}, not before the "
-            f"time asked, {float(past.time[first])}; ask for a later time, or replay the log up to the time you need"
+            f"query {first} asks for time {float(time[first])}, but events up to {clock} are already absorbed; ask for "
+            "a later time, or replay the log up to the time you need"
         )

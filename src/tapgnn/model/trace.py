@@ -7,13 +7,15 @@ or, for a node that is not active in them, its row in the state.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
 
 from tapgnn.events import Floats
-from tapgnn.model.state import Past, State, check_before
+from tapgnn.model.state import Past, State, check_after
 from tapgnn.unfold import Unfolding
 
 
@@ -34,27 +36,55 @@ class Trace:
     carried_sketch: Tensor
     event_time: Floats
     events_before: int
+    clock_before: float
     successor: State
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
-        self.successor.check_usable()
-        asked, when = node.cpu().numpy(), time.cpu().numpy()
-        place = self.view.before(asked, when)
-        elsewhere = np.flatnonzero(place < 0)
-        inside = self.view.size + len(self.view.nodes)
-        place[elsewhere] = inside + np.arange(len(elsewhere))
-        rows = self.successor.rows(node[torch.from_numpy(elsewhere).to(node.device)])
-        index = torch.from_numpy(place).to(node.device)
+        state = self.successor
+        state.check_usable()
+        check_after(self.clock_before, time)
+        asked, when = node.numpy(force=True), time.numpy(force=True)
+        place = torch.from_numpy(self.view.before(asked, when)).to(node.device)
+        rows = state.rows(node)
         seen = self.events_before + np.searchsorted(self.event_time, when, side="left")
-        successor = self.successor
-        past = Past(
+        return Past(
             node,
             time,
             torch.from_numpy(seen).to(time),
-            torch.cat([self.facts, self.carried_facts, successor.facts[rows]])[index],
-            torch.cat([self.embedding, self.carried_embedding, successor.embedding[rows]])[index],
-            torch.cat([self.sketch, self.carried_sketch, successor.sketch[rows]])[index],
+            pick_rows(place, rows, self.facts, self.carried_facts, state.facts),
+            plainly_pick_rows(place, rows, self.embedding, self.carried_embedding, state.embedding),
+            pick_rows(place, rows, self.sketch, self.carried_sketch, state.sketch),
         )
-        check_before(past)
-        return past
+
+
+def pick_rows(place: Tensor, rows: Tensor, here: Tensor, carried: Tensor, arena: Tensor) -> Tensor:
+    """[Q, w] here[place], carried[place - T] where place is beyond the T rows of here, arena[rows] where it is -1."""
+    if here.device.type != "cpu":
+        return plainly_pick_rows(place, rows, here, carried, arena)
+    out = arena.new_empty(len(place), arena.shape[1])
+    _pick_rows(*(tensor.numpy() for tensor in (place, rows, here, carried, arena, out)))
+    return out
+
+
+def plainly_pick_rows(place: Tensor, rows: Tensor, here: Tensor, carried: Tensor, arena: Tensor) -> Tensor:
+    """`pick_rows` in plain torch, with gradients."""
+    elsewhere = (place < 0).nonzero().squeeze(1)
+    outside = arena.index_select(0, rows.index_select(0, elsewhere))
+    inside = len(here) + len(carried)
+    where = place.clone()
+    where[elsewhere] = torch.arange(inside, inside + len(elsewhere), device=place.device)
+    return torch.cat([here, carried, outside]).index_select(0, where)
+
+
+@nb.njit(nogil=True, cache=True)
+def _pick_rows(place: Any, rows: Any, here: Any, carried: Any, arena: Any, out: Any) -> None:
+    size = len(here)
+    for q in range(len(place)):
+        p = place[q]
+        if p < 0:
+            out[q] = arena[rows[q]]
+        elif p < size:
+            out[q] = here[p]
+        else:
+            out[q] = carried[p - size]

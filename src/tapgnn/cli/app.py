@@ -1,0 +1,117 @@
+"""The commands by name, and what becomes of an error.
+
+A user's mistake is one line on standard error and exit code 2; Ctrl-C is exit code 130; anything else that goes wrong
+is ours, and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import typer
+
+from tapgnn.cli import ask, config, data, learn
+from tapgnn.errors import TapgnnError
+
+HELP = """Learn who will meet whom, and when, from a log of events.
+
+EVENTS is a file (CSV, TSV, Parquet, JSON lines, .edges; text also as .gz) with a source, a destination \
+and a time on every row, or the name of a public data set (see 'tapgnn datasets list').
+
+A first round:
+[cyan]tapgnn simulate payments.csv[/cyan]             a simulated log, if you have none
+[cyan]tapgnn inspect payments.csv[/cyan]              what is in it
+[cyan]tapgnn evaluate payments.csv --seeds 1[/cyan]   is a model better than trivial methods?
+[cyan]tapgnn fit payments.csv --out model[/cyan]      train, save, report
+[cyan]tapgnn rank model a00046[/cyan]                 whom will this account pay next?
+"""
+# Typer brings its own copy of click from some version on; in all of them BadParameter is a usage error.
+USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
+
+_STYLE = {"rich_markup_mode": "rich", "add_completion": False, "pretty_exceptions_enable": False}
+_HELP_NAMES = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
+
+app = typer.Typer(help=HELP, invoke_without_command=True, context_settings=_HELP_NAMES, **_STYLE)  # type: ignore[arg-type]
+datasets = typer.Typer(help="List the public data sets of the paper, and download them.", context_settings=_HELP_NAMES)
+
+
+def _paragraphs(command: Callable[..., None]) -> str:
+    """The docstring of a command as help shows it: whole paragraphs, to be broken where the screen ends."""
+    text = inspect.cleandoc(command.__doc__ or "")
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+for _name, _command, _panel in (
+    ("inspect", data.inspect, "Data"),
+    ("simulate", data.simulate, "Data"),
+    ("evaluate", learn.evaluate, "Learning"),
+    ("fit", learn.fit, "Learning"),
+    ("embed", ask.embed, "Asking a fitted model"),
+    ("score", ask.score, "Asking a fitted model"),
+    ("rank", ask.rank, "Asking a fitted model"),
+):
+    app.command(_name, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
+datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)
+datasets.command("download", help=_paragraphs(data.download_dataset))(data.download_dataset)
+app.add_typer(datasets, name="datasets", rich_help_panel="Data")
+
+
+@app.callback()
+def start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version and stop.")] = False,
+) -> None:
+    if version:
+        from tapgnn import __version__
+
+        typer.echo(f"tapgnn {__version__}")
+    elif context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@datasets.callback(invoke_without_command=True)
+def start_datasets(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; gives the exit code."""
+    try:
+        code = app(None if arguments is None else list(arguments), prog_name="tapgnn", standalone_mode=False)
+    except USAGE_ERROR as error:
+        return _refuse(_usage(error))
+    except TapgnnError as error:
+        return _refuse(str(error))
+    except OSError as error:
+        if error.filename is None:
+            raise
+        return _refuse(f"{error.filename}: {error.strerror}")
+    except (KeyboardInterrupt, typer.Abort):
+        code = 130
+    if code == 130:
+        typer.echo("stopped", err=True)
+    return code if isinstance(code, int) else 0
+
+
+def _refuse(message: str) -> int:
+    typer.echo(f"tapgnn: {' '.join(message.split())}", err=True)
+    return 2
+
+
+def _usage(error: Exception) -> str:
+    """The message of a usage error in one sentence, with where to read more."""
+    message = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    if context is None:
+        return message
+    name = getattr(getattr(error, "param", None), "name", None)
+    place = f" (on the command line or in {config.source(context)})" if name in (context.default_map or {}) else ""
+    return f"{message}{place}; see '{context.command_path} --help'"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

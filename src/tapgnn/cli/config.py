@@ -1,0 +1,88 @@
+"""--config run.toml: the options of a command from a file.
+
+The file is flat: a key is the long name of an option without its dashes, `learning-rate = 0.001` (or `learning_rate`).
+The command line wins over the file. A key that the command does not know is refused, so that a slip of the pen never
+trains another model than the one that was meant.
+"""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tapgnn.errors import ConfigError
+
+NEVER = {"config", "help"}
+
+
+def read_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Make what the file says the defaults of this call."""
+    if path is not None:
+        context.meta["config"] = path
+        context.default_map = {**(context.default_map or {}), **_defaults(context, path)}
+    return path
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file with options of this command, such as `width = 32`; the command line wins over it.",
+        callback=read_config,
+        is_eager=True,
+    ),
+]
+
+
+def source(context: typer.Context) -> str:
+    """The file that the defaults of this call came from."""
+    return str(context.meta.get("config", "the configuration file"))
+
+
+def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
+    try:
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}; write lines such as width = 32") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be read ({error.strerror}); pass --config with a TOML file") from None
+    known = _options(context)
+    defaults: dict[str, Any] = {}
+    for key, value in content.items():
+        name = key.replace("_", "-")
+        if name not in known:
+            raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {_nearest(name, known)}")
+        option, sign = known[name]
+        defaults[option.name] = _value(f"{path}: {key}", value, option, sign)
+    return defaults
+
+
+def _options(context: typer.Context) -> dict[str, tuple[Any, bool]]:
+    """The options of a command by their long names, and whether the name says yes or no."""
+    found: dict[str, tuple[Any, bool]] = {}
+    for option in context.command.params:
+        for sign, names in ((True, option.opts), (False, option.secondary_opts)):
+            found |= {name[2:]: (option, sign) for name in names if name.startswith("--")}
+    return {name: entry for name, entry in found.items() if name not in NEVER}
+
+
+def _nearest(name: str, known: dict[str, tuple[Any, bool]]) -> str:
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
+
+
+def _value(place: str, value: Any, option: Any, sign: bool) -> bool | str:
+    """A value as it would stand on the command line."""
+    if option.is_flag:
+        if not isinstance(value, bool):
+            raise ConfigError(f"{place} is on or off; write true or false, not {value!r}")
+        return value is sign
+    items = value if isinstance(value, list) else [value]
+    if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):
+        raise ConfigError(f"{place} must be a number or a string, not {value!r}")
+    return ",".join(str(item) for item in items)

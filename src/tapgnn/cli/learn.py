@@ -1,0 +1,201 @@
+"""fit and evaluate: train a model to keep, or find out how good one would be."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tapgnn.cli.config import ConfigFile
+from tapgnn.cli.log import Log, read_log
+from tapgnn.cli.options import EventsArgument, Json, Learning, Reading, grouped
+from tapgnn.cli.output import print_json, say, show, write_json
+from tapgnn.cli.watching import Board, Metrics, Screen, stopping_all
+
+if TYPE_CHECKING:
+    from tapgnn.estimator import TAPGNN
+    from tapgnn.evaluation import Evaluation
+    from tapgnn.events import Events
+    from tapgnn.training.classification import Classification
+    from tapgnn.training.link_prediction import Listener
+
+FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl", "report.html"
+
+
+@grouped
+def evaluate(
+    events: EventsArgument,
+    reading: Reading,
+    learning: Learning,
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
+        ),
+    ] = "strict",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=False),
+    ] = None,
+    json: Json = False,
+    config: ConfigFile = None,
+) -> None:
+    """Train on the first part of a log, test on the last, beside the trivial methods.
+
+    The model learns from the first 70 %, the next 15 % choose the weights, and the last 15 % are predicted: which of
+    two destinations was the true one? Recency, popularity and EdgeBank need no training; a model that does not beat
+    them has learnt nothing.
+    """
+    estimator = learning.estimator()
+    from tapgnn.cli.outcome import report_evaluation, result_table, summaries, verdict
+    from tapgnn.evaluation import evaluate as run
+
+    log = read_log(events, reading)
+    say(f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}")
+    with Screen(estimator.epochs, seeds) as screen, stopping_all():
+        found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
+    rows = summaries(found.results)
+    title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
+    show(result_table(title, rows), json)
+    say(verdict(rows))
+    results = {"name": log.name, "simulated": log.simulated, **found.results}
+    if out is not None:
+        write_json(out / EVALUATION, results)
+        report_evaluation(out / REPORT, log, found)
+        say(f"results in {out / EVALUATION}, report in {out / REPORT}")
+    if json:
+        print_json(results)
+
+
+@grouped
+def fit(
+    events: EventsArgument,
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes.", show_default=False)],
+    reading: Reading,
+    learning: Learning,
+    resume: Annotated[
+        bool, typer.Option("--resume", metavar="", help="Go on with the training that was stopped in FOLDER.")
+    ] = False,
+    classify: Annotated[
+        bool | None,
+        typer.Option(
+            "--classify/--no-classify",
+            metavar="",
+            help="Also learn the labels of the events, such as fraud.",
+            show_default="if --label is given",
+        ),
+    ] = None,
+    tensorboard: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Also write curves for TensorBoard.", show_default=False)
+    ] = None,
+    json: Json = False,
+    config: ConfigFile = None,
+) -> None:
+    """Train a model on a whole log and save it, ready to be asked about what comes next.
+
+    The model learns from the first 85 % of the events and the rest choose its weights; then it observes them all. After
+    every epoch FOLDER holds a checkpoint. Ctrl-C keeps the best weights so far, and --resume goes on.
+    """
+    estimator = learning.estimator()
+    from tapgnn.cli.outcome import check_labels, cut_for_validation
+
+    board = None if tensorboard is None else Board(tensorboard)
+    log = read_log(events, reading)
+    wanted = reading.label is not None if classify is None else classify
+    if wanted:
+        check_labels(log.events)
+    train, valid = cut_for_validation(log.events)
+    say(f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them")
+    metrics = Metrics(out / METRICS, resume)
+    with Screen(estimator.epochs) as screen:
+        listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
+        estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
+    history = estimator.history_
+    if not history.points:
+        say("stopped before the first validation; there is nothing to keep yet")
+        raise typer.Exit(130)
+    metrics.finish(history.points)
+    word = "stopped; kept the best so far" if history.interrupted else "done; kept the best"
+    say(f"{word}: validation AUC {history.best_auc:.4f} after {history.best_epoch:.1f} epochs")
+    result = _finish(out, log, estimator, train, valid, wanted and not history.interrupted, reading)
+    if json:
+        print_json(result)
+    if history.interrupted:
+        say("'tapgnn fit' with the same options and --resume goes on from the last whole epoch")
+        raise typer.Exit(130)
+
+
+def _all_of(*listeners: Any) -> Listener:
+    def listen(step: Any) -> None:
+        for listener in listeners:
+            listener(step)
+
+    return listen
+
+
+def _finish(
+    out: Path, log: Log, model: TAPGNN, train: Events, valid: Events, classify: bool, reading: Reading
+) -> dict[str, Any]:
+    """Let the model observe the whole log, save it, and say what it is worth; gives the results."""
+    from tapgnn.cli.outcome import examine, report_fit, result_table, verdict
+
+    found = examine(model, train, valid)
+    # The log is not saved with the model, so there is no need to hold a copy of it.
+    model.events_ = None
+    model.observe(valid)
+    learnt = _learn_labels(model, log) if classify else None
+    digest = model.save(out)
+    result = {
+        "name": log.name,
+        "simulated": log.simulated,
+        "model_sha256": digest,
+        **_results(model, found, learnt),
+        "reading": asdict(reading),
+    }
+    write_json(out / FIT, result)
+    report_fit(out / REPORT, log, model, found, learnt)
+    show(result_table(f"{log.title}, validation events", found.results), as_json=True)
+    say(verdict(found.results))
+    if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
+        say("the log has labels; --classify learns them too")
+    say(f"model in {out}, metrics in {out / METRICS}, report in {out / REPORT}")
+    return result
+
+
+def _learn_labels(model: TAPGNN, log: Log) -> Classification:
+    say("learning the labels of the events")
+    learnt = model.fit_classifier(log.events)
+    share = learnt.labels.mean()
+    say(
+        f"labels: AUC {learnt.test_auc:.4f}, average precision {learnt.test_ap:.4f} on the last 15 % of the events, "
+        f"{int(learnt.labels.sum()):,} of which have the label (by chance: 0.5 and {share:.4f})"
+    )
+    return learnt
+
+
+def _results(model: TAPGNN, found: Evaluation, learnt: Classification | None) -> dict[str, Any]:
+    from tapgnn.evaluation import versions
+
+    history, marks = model.history_, dict(found.results)
+    return {
+        "best_valid_auc": history.best_auc,
+        "best_epoch": history.best_epoch,
+        "interrupted": history.interrupted,
+        "events_per_s": history.events / max(history.seconds, 1e-9),
+        "validation": marks.pop("tapgnn"),
+        "baselines": marks,
+        "classification": None
+        if learnt is None
+        else {
+            "valid_auc": learnt.valid_auc,
+            "test_auc": learnt.test_auc,
+            "test_ap": learnt.test_ap,
+            "positives": learnt.positives,
+        },
+        "params": model.get_params(),
+        "versions": versions(),
+    }

@@ -1,0 +1,75 @@
+"""EVENTS: a path or a registered name, read with the options of the reader.
+
+A file that `tapgnn simulate` wrote has a note beside it, FILE.simulated.json, with its checksum. Whatever is made from
+that file is called simulated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tapgnn.cli.options import Reading
+from tapgnn.cli.output import say
+
+if TYPE_CHECKING:
+    from tapgnn.data import ReadReport
+    from tapgnn.events import Events
+
+NOTE = ".simulated.json"
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was read: what the user calls it, its events, how reading went, and whether it is simulated."""
+
+    name: str
+    events: Events
+    report: ReadReport
+    simulated: bool
+
+    @property
+    def title(self) -> str:
+        """What a table or a report calls it."""
+        return f"{self.name} (simulated)" if self.simulated else self.name
+
+
+def read_log(events: str, reading: Reading) -> Log:
+    """Read what the user named; rows that were left out are mentioned."""
+    from tapgnn.data import ReadReport, dataset_path, load_dataset
+
+    report = ReadReport()
+    with _held_back("tapgnn.data"):
+        found = load_dataset(events, report=report, **reading.options())
+    if report.skipped:
+        say(f"{report.skipped:,} bad rows left out; the first: {report.first_skipped}")
+    path = dataset_path(events)
+    return Log(events if path != Path(events) else path.name, found, report, is_simulated(path))
+
+
+def is_simulated(path: Path) -> bool:
+    """Whether the note beside a file says so, of these very bytes."""
+    from tapgnn.data import checksum
+
+    note = Path(f"{path}{NOTE}")
+    try:
+        return bool(json.loads(note.read_text(encoding="utf-8"))["sha256"] == checksum(path))
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+@contextlib.contextmanager
+def _held_back(name: str) -> Iterator[None]:
+    """Keep a logger quiet: the same will be said from the report, once it is known that reading went well."""
+    logger = logging.getLogger(name)
+    silent = logging.Filter("nothing")
+    logger.addFilter(silent)
+    try:
+        yield
+    finally:
+        logger.removeFilter(silent)

@@ -1,0 +1,167 @@
+"""What a model is worth, as numbers, as a table, and as report.html.
+
+`evaluate` tests on events that played no part in training. `fit` keeps nothing back: its numbers come from the
+validation events, which also chose the weights, and are called so.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.table import Table
+
+from tapgnn.cli.log import Log
+from tapgnn.data import describe
+from tapgnn.data.splits import Split, split_strict, take, touches_unseen
+from tapgnn.errors import EventError
+from tapgnn.estimator import TAPGNN
+from tapgnn.evaluation import Evaluation, Exam, checksum, heuristics, sigmoid, versions
+from tapgnn.events import Events
+from tapgnn.report import Report, write_report
+from tapgnn.training.classification import Classification
+from tapgnn.training.replay import represent_along, score_along
+
+NAME = "tapgnn"
+LARGEST_EXAM, LARGEST_MAP = 50_000, 2_000
+COLUMNS = {"auc": "AUC", "ap": "AP", "accuracy": "accuracy", "mrr": "MRR", "hits10": "hits@10"}
+COLUMNS |= {"historical_auc": "AUC, historical negatives", "transductive_auc": "AUC, known nodes"}
+
+
+def cut_for_validation(events: Events) -> tuple[Events, Events]:
+    """The first 85 % of a log to learn from, and the rest to choose the weights on."""
+    test = split_strict(events).test
+    return events.slice(0, len(events) - len(test)), test
+
+
+def check_labels(events: Events) -> None:
+    """Refuse, before a long training, a log whose labels cannot be learnt."""
+    if events.labels is None:
+        raise EventError("there is no label to learn; name its column with --label, or leave --classify out")
+    parts = split_strict(events)
+    for part, name in ((parts.train, "first 70 %"), (parts.valid, "next 15 %"), (parts.test, "last 15 %")):
+        if part.labels is not None and len(np.unique(part.labels > 0)) < 2:
+            raise EventError(
+                f"the {name} of the events have only one kind of label, and both are needed there to learn them; "
+                "take a longer log, or leave --classify and --label out"
+            )
+
+
+def examine(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
+    """The model, which has observed `train`, and the trivial methods on the validation events (a sample of many)."""
+    asked = take(valid, _spread(len(valid), LARGEST_EXAM))
+    split = Split(train, valid.slice(0, 0), asked, np.zeros(0, dtype=bool), touches_unseen(asked, train))
+    exam = Exam(split, "paper", model.seed)
+    logits, _ = score_along(model.model_, model.state_.copy(), valid, exam.src, exam.dst, exam.time)
+    found = Evaluation({NAME: exam.mark(logits, probabilities=True)})
+    for method in heuristics(split):
+        method.fit(train, split.valid)
+        scores = method.replay(valid, exam.src, exam.dst, exam.time)
+        found.results[method.name] = exam.mark(scores, probabilities=False)
+        found.baseline_scores[method.name] = scores[exam.first]
+    found.labels, found.scores, found.times = exam.labels, sigmoid(logits[exam.first]), exam.time[exam.first]
+    shown = _spread(len(valid), LARGEST_MAP)
+    found.embedding_times = valid.time[shown]
+    found.embeddings, _ = represent_along(
+        model.model_, model.state_.copy(), valid, valid.src[shown], found.embedding_times
+    )
+    return found
+
+
+def _spread(size: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """At most so many rows, evenly over all."""
+    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int64))
+
+
+def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """The rows of an evaluation by method, the model first."""
+    own = {key: value for key, value in results.items() if key.endswith(("_mean", "_std"))}
+    return {NAME: own, **results["baselines"]}
+
+
+def result_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
+    """Methods and their figures side by side; the best of a column is bold."""
+    shown = {
+        stem: name for stem, name in COLUMNS.items() if any(_figure(row, stem) is not None for row in rows.values())
+    }
+    best = {stem: max(_figure(row, stem) or 0.0 for row in rows.values()) for stem in shown}
+    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    table.add_column("method", no_wrap=True)
+    for name in shown.values():
+        table.add_column(name, justify="right")
+    for method, row in rows.items():
+        cells = []
+        for stem in shown:
+            value, spread = _figure(row, stem), row.get(f"{stem}_std", 0.0)
+            text = "" if value is None else f"{value:.4f}" + (f" ±{spread:.4f}" if spread else "")
+            cells.append(f"[bold]{text}[/bold]" if value == best[stem] else text)
+        table.add_row(method, *cells)
+    return table
+
+
+def verdict(rows: Mapping[str, Mapping[str, float]]) -> str:
+    """The AUC of the model beside the best trivial method, in one sentence."""
+    own = _figure(rows[NAME], "auc") or 0.0
+    trivial = {name: _figure(row, "auc") or 0.0 for name, row in rows.items() if name != NAME}
+    rival = max(trivial, key=lambda name: trivial[name])
+    gap = own - trivial[rival]
+    word = "above" if gap > 0 else "below"
+    end = "" if gap > 0 else ": here the model has learnt nothing that is not simpler to have"
+    return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
+
+
+def _figure(row: Mapping[str, float], stem: str) -> float | None:
+    return row.get(f"{stem}_mean", row.get(stem))
+
+
+def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
+    """report.html of an evaluation."""
+    results = found.results
+    kept = ("protocol", "seeds", "params", "versions", "data_sha256")
+    report = Report(
+        title=log.title,
+        subtitle=f"Link prediction, protocol {results['protocol']}, tested on {results['test_events']:,} later events, "
+        f"{len(results['seeds'])} seed{'s' * (len(results['seeds']) > 1)}",
+        simulated=log.simulated,
+        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        data=describe(log.events, was_sorted=log.report.sorted),
+        metrics=summaries(results),
+        history=found.history,
+        labels=found.labels,
+        scores=found.scores,
+        times=found.times,
+        baseline_scores=found.baseline_scores,
+        embeddings=found.embeddings,
+        embedding_times=found.embedding_times,
+        settings={key: results[key] for key in kept},
+    )
+    return write_report(path, report)
+
+
+def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: Classification | None) -> Path:
+    """report.html of a fitted model."""
+    marked = None
+    if learnt is not None:
+        marked = {"labels": learnt.labels, "scores": learnt.scores, "auc": learnt.test_auc, "ap": learnt.test_ap}
+    report = Report(
+        title=log.title,
+        subtitle="A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
+        "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart",
+        simulated=log.simulated,
+        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+        data=describe(log.events, was_sorted=log.report.sorted),
+        metrics=found.results,
+        history=[{"seed": model.seed, **point} for point in model.history_.points],
+        labels=found.labels,
+        scores=found.scores,
+        times=found.times,
+        baseline_scores=found.baseline_scores,
+        embeddings=found.embeddings,
+        embedding_times=found.embedding_times,
+        classification=marked,
+        settings={"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)},
+    )
+    return write_report(path, report)

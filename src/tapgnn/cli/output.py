@@ -1,0 +1,74 @@
+"""What is printed where: results to standard output, remarks to standard error, JSON as the last line of the former."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def say(message: str) -> None:
+    """A remark on standard error, as it stands."""
+    Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+
+
+def show(table: Table, as_json: bool) -> None:
+    """A table for people: on standard output, unless a JSON object is to stand there."""
+    Console(stderr=as_json).print(table)
+
+
+def print_json(value: Any) -> None:
+    """One object on one line of standard output."""
+    sys.stdout.write(json.dumps(plain(value), allow_nan=False, ensure_ascii=False) + "\n")
+
+
+def write_json(path: Path, value: Any) -> None:
+    """One object in a file that is there whole or not at all."""
+    write_text(path, json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """A file that is there whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8", newline="\n")
+    os.replace(part, path)
+
+
+def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]], path: Path | None = None) -> None:
+    """Rows as CSV, into a file or to standard output."""
+    if path is None:
+        writer = csv.writer(sys.stdout, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with open(path, "w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
+
+
+def plain(value: Any) -> Any:
+    """A value that JSON can hold: numpy scalars and arrays become numbers and lists, what is not finite becomes null.
+
+    >>> plain({"auc": float("nan"), "seeds": (1, 2)})
+    {'auc': None, 'seeds': [1, 2]}
+    """
+    if isinstance(value, dict):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return str(value) if isinstance(value, Path) else value

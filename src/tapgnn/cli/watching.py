@@ -1,0 +1,153 @@
+"""A training on the screen, in metrics.jsonl and in TensorBoard.
+
+Each of them is told of every step (`Progress`). On a terminal the screen is a bar with events/s, loss, validation AUC
+and the longest time that may remain; elsewhere it is one line per validation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from tapgnn.cli.output import say, write_text
+from tapgnn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tapgnn.training.link_prediction import Progress as Step
+
+
+class Screen:
+    """What a person sees of a training of at most `epochs` epochs for each of some seeds."""
+
+    def __init__(self, epochs: int, seeds: int = 1) -> None:
+        self.epochs, self.seeds = epochs, seeds
+        self.seed: int | None = None
+        self.turn, self.speed, self.best = -1, 0.0, -1.0
+        console = Console(stderr=True)
+        self.bar: Progress | None = None
+        if console.is_terminal:
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
+            left = (TimeElapsedColumn(), TextColumn("at most"), TimeRemainingColumn(), TextColumn("left"))
+            self.bar = Progress(*columns, *left, console=console, refresh_per_second=4)
+            self.task = self.bar.add_task("preparing", total=None, facts="")
+
+    def __enter__(self) -> Screen:
+        if self.bar is not None:
+            self.bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+    def step(self, step: Step, seed: int = 0) -> None:
+        """Show where the training stands."""
+        if seed != self.seed:
+            self.seed, self.turn, self.best = seed, self.turn + 1, -1.0
+        self.speed = step.events_per_s if not self.speed else 0.95 * self.speed + 0.05 * step.events_per_s
+        better = step.valid_auc is not None and step.valid_auc > self.best
+        self.best = step.valid_auc if step.valid_auc is not None and better else self.best
+        if self.bar is not None:
+            self._draw(self.bar, step)
+        elif step.valid_auc is not None:
+            place = f"seed {seed}  " if self.seeds > 1 else ""
+            place += f"epoch {step.epoch + step.done / step.total:.1f} of {self.epochs}"
+            mark = "  best so far" if better else ""
+            say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}  {self.speed:,.0f} events/s{mark}")
+
+    def _draw(self, bar: Progress, step: Step) -> None:
+        done = (self.turn * self.epochs + step.epoch) * step.total + step.done
+        place = f"seed {self.turn + 1}/{self.seeds} " if self.seeds > 1 else ""
+        facts = f"{self.speed:,.0f} events/s  loss {step.loss:.3f}"
+        facts += f"  best AUC {self.best:.4f}" if self.best >= 0 else ""
+        bar.update(
+            self.task,
+            description=f"{place}epoch {step.epoch + 1}/{self.epochs}",
+            total=self.seeds * self.epochs * step.total,
+            completed=done,
+            facts=facts,
+        )
+
+
+class Metrics:
+    """One JSON object a validation, line by line in a file; a training that goes on drops what it will do again."""
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        self.lines = _points(path) if resume else []
+        self.begun = False
+
+    def step(self, step: Step) -> None:
+        """Write down a validation."""
+        if not self.begun:
+            self.finish([point for point in self.lines if point["epoch"] <= step.epoch])
+            self.begun = True
+        if step.valid_auc is not None:
+            epoch = step.epoch + step.done / step.total
+            point = {"epoch": epoch, "loss": step.loss, "valid_auc": step.valid_auc, "events_per_s": step.events_per_s}
+            with open(self.path, "a", encoding="utf-8") as stream:
+                stream.write(json.dumps(point) + "\n")
+
+    def finish(self, points: list[dict[str, Any]]) -> None:
+        """Leave exactly these points in the file."""
+        write_text(self.path, "".join(json.dumps(point) + "\n" for point in points))
+
+
+def _points(path: Path) -> list[dict[str, Any]]:
+    """The points of an earlier run; a last line that was cut short is dropped."""
+    points: list[dict[str, Any]] = []
+    if path.is_file():
+        for line in path.read_text(encoding="utf-8").splitlines():
+            with contextlib.suppress(ValueError):
+                points.append(json.loads(line))
+    return points
+
+
+class Board:
+    """TensorBoard: loss and validation AUC against the number of events learnt from."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise ConfigError(
+                "--tensorboard needs the package tensorboard, which is not installed; run pip install tensorboard"
+            ) from None
+        self.writer: Any = SummaryWriter(str(folder))
+
+    def step(self, step: Step) -> None:
+        """Write down a step."""
+        seen = step.epoch * step.total + step.done
+        self.writer.add_scalar("loss", step.loss, seen)
+        self.writer.add_scalar("events_per_s", step.events_per_s, seen)
+        if step.valid_auc is not None:
+            self.writer.add_scalar("valid_auc", step.valid_auc, seen)
+            self.writer.flush()
+
+
+class _Stopped(BaseException):
+    """Ctrl-C, where a KeyboardInterrupt would end one training and the next would begin."""
+
+
+@contextlib.contextmanager
+def stopping_all() -> Iterator[None]:
+    """Let Ctrl-C end everything inside, not only the training that is under way."""
+
+    def stop(_: int, __: FrameType | None) -> None:
+        raise _Stopped
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    except _Stopped:
+        raise KeyboardInterrupt from None
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,125 @@
+"""Delimited text: CSV, TSV, JODIE, edges and SNAP -> tables of text columns.
+
+A block is split by polars. One that does not split evenly (quotes, comments, blank lines, ragged rows) takes the slow
+path, which knows the line of every row and rejects those without a field for every column.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from tapgnn.data.source import Source, Table, checked_names
+from tapgnn.data.text import read_blocks
+from tapgnn.errors import DataError
+
+JODIE_FEATURES = "comma_separated_list_of_features"
+_COMMENT = re.compile(rb"^[ \t]*[%#]", re.MULTILINE)
+
+IsHeader = Callable[[Sequence[str]], bool]
+
+
+def open_delimited(path: Path, format: str, is_header: IsHeader) -> Source:
+    """CSV, TSV and JODIE (quoted fields, no comments); edges and SNAP (% and # comments, commas or blanks)."""
+    quoted = format not in ("edges", "snap")
+    blocks = read_blocks(path, quoted)
+    filled = ((line, text) for line, text in blocks if any(True for _ in _rows(text, ",", quoted)))
+    number, block = next(filled, (1, b""))
+    separator = _separator(format, block)
+    rows = _rows(block, separator, quoted)
+    start, first = next(rows, (0, []))
+    if not first:
+        raise DataError(f"{path.name} is empty or starts with a broken row; at least one event is needed")
+    if format == "csv" and first[-1].lower() == JODIE_FEATURES:
+        format = "jodie"
+    header = is_header(first)
+    start, data = next(rows, (block.count(b"\n"), first)) if header else (start, first)
+    by_position = not header or format == "jodie"  # the header of JODIE names fewer columns than there are
+    names = [str(place + 1) for place in range(len(data))] if by_position else first
+    columns = checked_names(path.name, names)
+
+    def read(_: Sequence[str]) -> Iterator[Table]:
+        for line, text in chain([(number + start, block.split(b"\n", start)[-1])], blocks):
+            table = _split(text, line, columns, separator, quoted)
+            if format == "jodie":  # users and items are numbered apart, so their ids must differ
+                table.columns["1"], table.columns["2"] = "u" + table.columns["1"], "i" + table.columns["2"]
+            yield table
+
+    return Source(path.name, format, columns, read, by_position=by_position)
+
+
+def _separator(format: str, block: bytes) -> str:
+    """What stands between the fields, judged by the first line that is not a comment."""
+    if format in ("tsv", "jodie"):
+        return "\t" if format == "tsv" else ","
+    lines = (line for line in block.decode().split("\n") if line.strip())
+    if format == "csv":
+        line = next(lines, "")
+        return max(",;\t|", key=line.count)
+    line = next((line.strip() for line in lines if line.lstrip()[0] not in "%#"), "")
+    return next((mark for mark in ",\t" if mark in line), " ")
+
+
+def _rows(block: bytes, separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
+    """The slow path: the line within the block and the fields of each row; no fields where the quotes are wrong."""
+    if not quoted:
+        for offset, line in enumerate(block.decode().split("\n")):
+            text = line.strip(" \t")
+            if text and text[0] not in "%#":
+                yield offset, [cell.strip(" \t") for cell in text.split(",")] if separator == "," else text.split()
+        return
+    reader = csv.reader(io.StringIO(block.decode(), newline="\n"), delimiter=separator, strict=True)
+    while True:
+        offset = reader.line_num
+        try:
+            fields = next(reader)
+        except StopIteration:
+            return
+        except csv.Error:
+            yield offset, []
+        else:
+            if fields:
+                yield offset, [cell.strip(" \t") for cell in fields]
+
+
+def _split(block: bytes, number: int, columns: list[str], separator: str, quoted: bool) -> Table:
+    """The rows of a block; those without a field for every column are rejected."""
+    frame = _split_evenly(block, columns, separator, quoted)
+    if frame is not None:
+        return Table(dict(zip(columns, frame.get_columns(), strict=True)), number + np.arange(frame.height))
+    rows, places, rejected = [], [], []
+    for offset, fields in _rows(block, separator, quoted):
+        if len(fields) == len(columns):
+            rows.append([cell or None for cell in fields])
+            places.append(number + offset)
+        else:
+            reason = f"it has {len(fields)} fields, expected {len(columns)}" if fields else "its quotes are wrong"
+            rejected.append((number + offset, reason))
+    split = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
+    return Table(dict(zip(columns, split.get_columns(), strict=True)), np.array(places, dtype=np.int64), rejected)
+
+
+def _split_evenly(block: bytes, columns: list[str], separator: str, quoted: bool) -> pl.DataFrame | None:
+    """The fast path: columns of text, or None where the rows are not plainly one line and one width each."""
+    if b'"' in block if quoted else _COMMENT.search(block):
+        return None
+    if not quoted and {" ": b"\t", "\t": b" "}.get(separator, b"\0") in block:
+        return None
+    try:
+        frame = pl.read_csv(
+            block, has_header=False, schema=dict.fromkeys(columns, pl.String), separator=separator, quote_char=None
+        )
+    except pl.exceptions.PolarsError:
+        return None
+    if frame.height != block.count(b"\n") or frame[:, -1].null_count():
+        return None
+    if b" " in block or b"\t" in block:
+        frame = frame.select(pl.all().str.strip_chars(" \t").replace("", None))
+    return frame

@@ -1,0 +1,157 @@
+"""Readers: a file of events -> `Events`, whole or in chunks.
+
+A row is read completely or it is an error that names file, line and cure; with `skip_bad_rows` it is counted, in the
+`ReadReport` that the caller may pass and in a warning of the logger `tapgnn.data`. The rules of the columns stand in
+`columns`, those of the values in `values`.
+
+`read_chunks` cuts as `Events.chunks` does, between instants, and gives the same events and rows as `read_events`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tapgnn.data.batch import Batch, convert_table
+from tapgnn.data.columns import Layout, Wanted, find_layout, is_header
+from tapgnn.data.formats import open_source
+from tapgnn.data.source import Source
+from tapgnn.errors import DataError
+from tapgnn.events import Events, Floats, Vocabulary
+
+_log = logging.getLogger("tapgnn.data")
+
+
+@dataclass
+class ReadReport:
+    """What a reader saw, filled in while it reads: pass one to learn more than the events."""
+
+    format: str = ""
+    rows: int = 0
+    skipped: int = 0
+    first_skipped: str = ""
+    sorted: bool = True
+    ignored: tuple[str, ...] = ()
+
+
+def read_events(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    src: str | None = None,
+    dst: str | None = None,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    label: str | None = None,
+    header: bool | None = None,
+    vocabulary: Vocabulary | None = None,
+    skip_bad_rows: bool = False,
+    report: ReadReport | None = None,
+) -> Events:
+    """Read a whole file and sort it by time.
+
+    The format follows from the name (`formats.SUFFIXES`, text also with `.gz`). Columns are found by their usual names,
+    or named here; features are by default the columns f0, f1, ..., feature, weight and rating. A file without header
+    has its columns in the order src, dst, time, label, features (edges and SNAP: src, dst, weight, time), or they
+    are named here by their numbers '1', '2', '3'.
+    """
+    source, layout = _opened(Path(path), format, header, Wanted(src, dst, time, label, features))
+    batches = list(_batches(source, layout, skip_bad_rows, report or ReadReport()))
+    return Batch.joined(batches).events(Vocabulary() if vocabulary is None else vocabulary)
+
+
+def read_chunks(
+    path: str | Path,
+    size: int,
+    *,
+    format: str | None = None,
+    src: str | None = None,
+    dst: str | None = None,
+    time: str | None = None,
+    features: Sequence[str] | None = None,
+    label: str | None = None,
+    header: bool | None = None,
+    vocabulary: Vocabulary | None = None,
+    skip_bad_rows: bool = False,
+    report: ReadReport | None = None,
+) -> Iterator[Events]:
+    """Read a file sorted by time as chunks of about `size` events that share one growing vocabulary.
+
+    Memory is bounded by a chunk (and its last instant), not by the file.
+    """
+    if size < 1:
+        raise DataError(f"a chunk must hold at least one event, not {size}")
+    source, layout = _opened(Path(path), format, header, Wanted(src, dst, time, label, features))
+    batches = _batches(source, layout, skip_bad_rows, report or ReadReport())
+    names = Vocabulary() if vocabulary is None else vocabulary
+    return (chunk.events(names) for chunk in _cut(source, batches, size))
+
+
+def _opened(path: Path, format: str | None, header: bool | None, wanted: Wanted) -> tuple[Source, Layout]:
+    source = open_source(path, format, lambda cells: is_header(cells, wanted) if header is None else header)
+    return source, find_layout(source, wanted)
+
+
+def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadReport) -> Iterator[Batch]:
+    """The rows of a file with their values; a bad row is an error, or is counted."""
+    report.format = source.format
+    report.ignored = tuple(name for name in source.columns if name not in layout.columns)
+    last = -np.inf
+    for table in source.read(layout.columns):
+        batch, bad, fault = convert_table(table, layout, source)
+        if fault is not None:
+            place, reason = fault
+            line = f"{source.name} {source.place} {place}: {reason}"
+            if not skip_bad_rows:
+                raise DataError(f"{line}; fix the row or pass --skip-bad-rows")
+            report.skipped += bad
+            report.first_skipped = report.first_skipped or line
+        if len(batch.time):
+            report.rows += len(batch.time)
+            report.sorted &= bool(batch.time[0] >= last and (np.diff(batch.time) >= 0).all())
+            last = batch.time[-1]
+            yield batch
+    if report.skipped:
+        _log.warning("%s: %d bad rows skipped, the first: %s", source.name, report.skipped, report.first_skipped)
+    if not report.rows:
+        raise DataError(f"{source.name} holds no events ({report.skipped} bad rows); at least one event is needed")
+
+
+def _cut(source: Source, batches: Iterable[Batch], size: int) -> Iterator[Batch]:
+    """Cut sorted batches anew, each piece at the first border between instants at or after `size` events."""
+    held: list[Batch] = []
+    last = -np.inf
+    for batch in batches:
+        _check_sorted(source, batch, last)
+        last = batch.time[-1]
+        held.append(batch)
+        if sum(len(part.time) for part in held) > size:
+            rest = Batch.joined(held)
+            while (stop := _border(rest.time, size)) < len(rest.time):  # the last instant may go on in the next batch
+                yield rest[:stop]
+                rest = rest[stop:]
+            held = [rest]
+    rest = Batch.joined(held)
+    while len(rest.time):
+        stop = _border(rest.time, size)
+        yield rest[:stop]
+        rest = rest[stop:]
+
+
+def _border(time: Floats, size: int) -> int:
+    return int(np.searchsorted(time, time[min(size, len(time)) - 1], side="right"))
+
+
+def _check_sorted(source: Source, batch: Batch, last: float) -> None:
+    back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)
+    if len(back):
+        row = back[0]
+        before = batch.time[row - 1] if row else last
+        raise DataError(
+            f"{source.name} {source.place} {batch.places[row]}: time {batch.time[row]} comes after {before}, but only "
+            "a file sorted by time can be read in chunks; sort it, or read it whole (read_events sorts)"
+        )

@@ -1,0 +1,123 @@
+"""Splits: a log cut along time into training, validation and test events (DESIGN section 7).
+
+`split_paper` is what was really run for the paper: the cuts lie at 70 % and 85 % of the *distinct timestamps*, and
+validation and test events that touch a node unseen in training are dropped. `split_strict` cuts by events, drops
+nothing, and marks the events that touch an unseen node (inductive) apart from the others (transductive).
+
+Invariant: every part shares the vocabulary object of the log, and no instant lies in two parts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapgnn.errors import ConfigError, EventError
+from tapgnn.events import Events
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Split:
+    """The three parts of a log, and which of the later events touch a node that training never saw.
+
+    valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol.
+    """
+
+    train: Events
+    valid: Events
+    test: Events
+    valid_inductive: Bools
+    test_inductive: Bools
+
+
+def split_paper(events: Events) -> Split:
+    """Cut at 70 % and 85 % of the distinct timestamps and drop later events with a node unseen in training.
+
+    >>> log = Events.from_arrays(["a", "b", "a", "a"], ["b", "a", "b", "new"], [1.0, 2.0, 3.0, 4.0])
+    >>> split_paper(log)
+    Traceback (most recent call last):
+    ...
+    tapgnn.errors.EventError: no test event is left: all 1 touch a node unseen in training; use split_strict, which ...
+    """
+    borders = _instant_borders(events)
+    instants = len(borders) - 1
+    if instants < 4:
+        raise EventError(
+            f"the paper's protocol cuts at 70 % and 85 % of the distinct times and needs 4 of them, the log has "
+            f"{instants}; add events or use split_strict"
+        )
+    # Whole numbers, because 0.7 * 10 is not always 7 in floating point.
+    first, second = borders[instants * 70 // 100], borders[instants * 85 // 100]
+    whole = _cut(events, int(first), int(second))
+    valid = _kept("validation", whole.valid, whole.valid_inductive)
+    test = _kept("test", whole.test, whole.test_inductive)
+    return Split(whole.train, valid, test, np.zeros(len(valid), dtype=bool), np.zeros(len(test), dtype=bool))
+
+
+def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0.15, 0.15)) -> Split:
+    """Cut by events at the first border between instants at or after each fraction; every event is kept.
+
+    A log of three instants or more always gives three parts: where one instant holds too much, the borders move apart.
+
+    >>> log = Events.from_arrays(["a", "b", "a", "a"], ["b", "a", "b", "new"], [1.0, 2.0, 3.0, 4.0])
+    >>> parts = split_strict(log, (0.5, 0.25, 0.25))
+    >>> len(parts.train), parts.valid_inductive, parts.test_inductive
+    (2, array([False]), array([ True]))
+    """
+    if len(fractions) != 3 or min(fractions) <= 0 or abs(sum(fractions) - 1.0) > 1e-9:
+        raise ConfigError(f"the fractions must be three positive numbers that sum to 1, not {fractions}")
+    borders = _instant_borders(events)
+    instants = len(borders) - 1
+    if instants < 3:
+        raise EventError(f"a split needs events at 3 distinct times, the log has {instants}; add events")
+    wanted = np.ceil(np.cumsum(fractions[:2]) * len(events) - 1e-9)
+    first, second = np.searchsorted(borders, wanted, side="left")
+    first = min(max(first, 1), instants - 2)
+    second = min(max(second, first + 1), instants - 1)
+    return _cut(events, int(borders[first]), int(borders[second]))
+
+
+def take(events: Events, rows: NDArray[np.int64] | Bools) -> Events:
+    """The chosen rows of a log, in its order, with its vocabulary."""
+    return replace(
+        events,
+        src=events.src[rows],
+        dst=events.dst[rows],
+        time=events.time[rows],
+        features=None if events.features is None else events.features[rows],
+        labels=None if events.labels is None else events.labels[rows],
+    )
+
+
+def touches_unseen(events: Events, train: Events) -> Bools:
+    """[E] whether either end of each event never occurs in the training events."""
+    seen = np.zeros(len(events.vocabulary), dtype=bool)
+    seen[train.src] = True
+    seen[train.dst] = True
+    return np.asarray(~(seen[events.src] & seen[events.dst]))
+
+
+def _instant_borders(events: Events) -> NDArray[np.int64]:
+    """[I+1] the rows at which the instants start, and the end of the log."""
+    changes = np.flatnonzero(np.diff(events.time)) + 1
+    return np.concatenate([[0], changes, [len(events)]]) if len(events) else np.zeros(1, dtype=np.int64)
+
+
+def _cut(events: Events, first: int, second: int) -> Split:
+    train, valid = events.slice(0, first), events.slice(first, second)
+    test = events.slice(second, len(events))
+    return Split(train, valid, test, touches_unseen(valid, train), touches_unseen(test, train))
+
+
+def _kept(part: str, events: Events, unseen: Bools) -> Events:
+    kept = take(events, ~unseen)
+    if not len(kept):
+        raise EventError(
+            f"no {part} event is left: all {len(events)} touch a node unseen in training; "
+            "use split_strict, which keeps them"
+        )
+    return kept

@@ -1,0 +1,224 @@
+"""TAPGNN: the whole of it behind one object, scikit-learn in spirit.
+
+    model = TAPGNN().fit(events)                learn; the model then knows all of these events
+    model.observe(later)                        the stream moves on
+    model.score(src, dst, times)                probability of each link
+    model.rank(src, time, k)                    the likeliest destinations
+    model.embed(nodes, times)                   z(v,t), at any time
+    model.save(folder); TAPGNN.load(folder)
+
+Ids are the user's own. A node never seen before is a normal case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator
+
+from tapgnn.data.negatives import candidates
+from tapgnn.data.splits import split_strict
+from tapgnn.errors import QueryError
+from tapgnn.events import Events, Id
+from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
+from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
+from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+from tapgnn.training.classification import Classification, Classifier, describe_events, train_classifier
+from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
+from tapgnn.training.replay import represent_along
+
+Ids = Sequence[Id] | ArrayLike
+
+
+class TAPGNN(BaseEstimator):  # type: ignore[misc]
+    """Temporal Aggregation and Propagation Graph Neural Network.
+
+    preset, and the options of it that are not None, give the model; the others how it is trained. See `Config` and
+    `Settings` for their meaning.
+
+    >>> rng = np.random.default_rng(0)
+    >>> log = Events.from_arrays(rng.integers(0, 30, 600), rng.integers(30, 60, 600), np.arange(600.0))
+    >>> model = TAPGNN(width=16, epochs=1).fit(log)
+    >>> model.score([3, 4], [40, 41], [600.0, 600.0]).shape
+    (2,)
+    """
+
+    def __init__(
+        self,
+        preset: str = "adaptive",
+        kernel: str | None = None,
+        layers: int | None = None,
+        width: int | None = None,
+        dropout: float | None = None,
+        options: dict[str, Any] | None = None,
+        epochs: int = 8,
+        patience: int = 3,
+        validations: int = 2,
+        chunk: int = 512,
+        negatives: int = 1,
+        learning_rate: float = 3e-3,
+        weight_decay: float = 1e-5,
+        cold_weight: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.preset = preset
+        self.kernel = kernel
+        self.layers = layers
+        self.width = width
+        self.dropout = dropout
+        self.options = options
+        self.epochs = epochs
+        self.patience = patience
+        self.validations = validations
+        self.chunk = chunk
+        self.negatives = negatives
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.cold_weight = cold_weight
+        self.seed = seed
+
+    def config(self) -> Config:
+        """The model's configuration before it is fitted to a log."""
+        named = {"kernel": self.kernel, "layers": self.layers, "width": self.width, "dropout": self.dropout}
+        chosen = {name: value for name, value in named.items() if value is not None}
+        return Config.preset(self.preset, **{**chosen, **(self.options or {})})
+
+    def settings(self) -> Settings:
+        """How the model is trained."""
+        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings) if hasattr(self, f.name)})
+
+    def fit(
+        self,
+        events: Events,
+        valid: Events | None = None,
+        *,
+        listener: Listener | None = None,
+        checkpoint: str | Path | None = None,
+        resume: bool = False,
+    ) -> TAPGNN:
+        """Learn future links from a log; without `valid`, its last 15 % choose the weights.
+
+        With a checkpoint folder every epoch is written there, and `resume` goes on from it. Afterwards the model has
+        observed `events` (and not `valid`, where it was given).
+        """
+        train, chosen_on = events, valid
+        if chosen_on is None:
+            parts = split_strict(events, (0.7, 0.15, 0.15))
+            border = len(parts.train) + len(parts.valid)
+            train, chosen_on = events.slice(0, border), parts.test
+        settings = self.settings()
+        torch.manual_seed(settings.seed)
+        self.model_ = Model(self.config().fitted_to(train), events.vocabulary)
+        training = LinkTraining(self.model_, train, chosen_on, settings)
+        after: Callable[[LinkTraining], None] | None = None
+        if checkpoint is not None:
+            folder = checkpoint
+            if resume:
+                load_checkpoint(training, folder)
+            after = lambda done: save_checkpoint(done, folder)  # noqa: E731
+        self.history_: History = training.run(listener, after)
+        self.classifier_: Classifier | None = None
+        self.events_: Events | None = events.slice(0, 0)
+        self.state_: State = self.model_.empty_state()
+        self.candidates_ = candidates(train)
+        return self.observe(events)
+
+    def observe(self, events: Events) -> TAPGNN:
+        """Absorb events that are younger than all before."""
+        with torch.no_grad():
+            for piece in events.chunks(4_096):
+                _, self.state_ = self.model_.advance(piece, self.state_)
+        if self.events_ is not None:
+            self.events_ = self.events_.append(events)
+        return self
+
+    @torch.no_grad()
+    def embed(self, nodes: Ids, times: ArrayLike) -> NDArray[np.float32]:
+        """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log."""
+        node = self._rows(nodes)
+        when = np.broadcast_to(np.asarray(times, dtype=np.float64), node.shape)
+        if not len(node) or when.min() > self.state_.clock:
+            return self.model_.query(self.state_, node, when.copy()).float().numpy(force=True)
+        if self.events_ is None:
+            raise QueryError(
+                f"the model has moved on to {self.state_.clock} and its log was not saved with it; ask for later "
+                "times, or fit in this process"
+            )
+        return represent_along(self.model_, self.model_.empty_state(), self.events_, node, when)[0]
+
+    @torch.no_grad()
+    def score(self, src: Ids, dst: Ids, times: ArrayLike) -> NDArray[np.float64]:
+        """The probability [Q] of each link src -> dst at its time, which must lie after what was observed."""
+        left, right = self._rows(src), self._rows(dst)
+        when = np.broadcast_to(np.asarray(times, dtype=np.float64), left.shape).copy()
+        logits = self.model_.score(self.state_, left, right, when)
+        return torch.sigmoid(logits.double()).numpy(force=True)
+
+    @torch.no_grad()
+    def rank(self, src: Id, time: float, k: int = 10, among: Ids | None = None) -> list[tuple[Id, float]]:
+        """The k likeliest destinations of a source at a time, with their probabilities.
+
+        Candidates are the destinations of the training log (every node of one that is not bipartite), or those given.
+        """
+        pool = self.candidates_ if among is None else self.model_.vocabulary.known_rows(among)
+        left = np.full(len(pool), self._rows([src])[0])
+        logits = self.model_.score(self.state_, left, pool, np.full(len(pool), float(time)))
+        best = torch.topk(logits, min(k, len(pool)))
+        chance = torch.sigmoid(best.values.double()).tolist()
+        names = self.model_.vocabulary.ids
+        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
+
+    def fit_classifier(self, events: Events) -> Classification:
+        """Learn the labels of a log on top of the frozen model; `classify` then answers."""
+        found = train_classifier(self.model_, events, self.seed)
+        self.classifier_ = found.classifier
+        return found
+
+    @torch.no_grad()
+    def classify(self, events: Events) -> NDArray[np.float64]:
+        """The probability [E] of the rare label for each of these events, each seen just before it happens.
+
+        The events must be younger than what was observed; they are not absorbed.
+        """
+        if self.classifier_ is None:
+            raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
+        description, _ = describe_events(self.model_, self.state_.copy(), events)
+        return torch.sigmoid(self.classifier_(torch.from_numpy(description)).double()).numpy()
+
+    def save(self, folder: str | Path) -> str:
+        """Write model, state and classifier into a folder; returns the model's hash."""
+        digest = save_model(self.model_, folder)
+        save_state(self.state_, Path(folder) / "state.safetensors", digest)
+        tensors = {"candidates": torch.from_numpy(self.candidates_)}
+        if self.classifier_ is not None:
+            tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
+        write_tensors(Path(folder) / "estimator.safetensors", tensors, {"params": self.get_params()})
+        return digest
+
+    @classmethod
+    def load(cls, folder: str | Path) -> TAPGNN:
+        """Read what `save` wrote."""
+        model = load_model(folder)
+        tensors, about = read_tensors(Path(folder) / "estimator.safetensors")
+        found = cls(**about["params"])
+        found.model_ = model
+        found.state_ = load_state(Path(folder) / "state.safetensors", model_hash(folder))
+        found.candidates_ = tensors.pop("candidates").numpy()
+        found.events_ = None
+        found.classifier_ = None
+        if tensors:
+            found.classifier_ = Classifier(len(tensors["classifier.centre"]))
+            weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
+            found.classifier_.load_state_dict(weights)
+            found.classifier_.eval()
+        return found
+
+    def _rows(self, ids: Ids) -> NDArray[np.int64]:
+        """Rows of the vocabulary; -1 for a node nobody knows."""
+        return self.model_.vocabulary.rows(ids)

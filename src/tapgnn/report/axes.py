@@ -1,0 +1,197 @@
+"""One chart: two axes and what is drawn between them, as inline SVG.
+
+Colours are classes (`tone-0` the model, `tone-1` to `tone-8` the others), so that style.css can give them to a light
+page, a dark page and paper. Text is text, and every chart carries its numbers in words for those who cannot see it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from markupsafe import Markup, escape
+from numpy.typing import ArrayLike
+
+from tapgnn.report.numbers import minus, moment, short
+
+WIDTH, HEIGHT = 400.0, 310.0
+_TOP, _RIGHT, _BOTTOM = 26.0, 14.0, 46.0
+_LETTER = 7.4
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+# Multiples of a calendar unit that people read without counting, from minutes to centuries.
+_CALENDAR = (
+    *((step, "m") for step in (1, 5, 15, 30)),
+    *((step, "h") for step in (1, 3, 6, 12)),
+    *((step, "D") for step in (1, 2, 5, 10)),
+    *((step, "M") for step in (1, 2, 3, 6)),
+    *((step, "Y") for step in (1, 2, 5, 10, 20, 50, 100)),
+)
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A range, the places that carry a number, and what is measured."""
+
+    low: float
+    high: float
+    ticks: Sequence[tuple[float, str]]
+    label: str
+
+    def share(self, values: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+        """Where values stand between low (0) and high (1)."""
+        return (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
+
+
+def unit_axis(label: str) -> Axis:
+    """From 0 to 1, in fifths."""
+    return Axis(0.0, 1.0, [(tick / 5, f"{tick / 5:.1f}") for tick in range(6)], label)
+
+
+def linear_axis(
+    values: ArrayLike, label: str, *, ticks: int = 5, tight: bool = False, ceiling: float = math.inf
+) -> Axis:
+    """A range around the finite values with round ticks; tight ends at the values, otherwise at ticks.
+
+    Values that keep below the ceiling, such as 1 for an AUC, get no tick above it.
+    """
+    low, high = _range(values)
+    step = _round_step((high - low) / ticks)
+    first, last = (math.ceil, math.floor) if tight else (math.floor, math.ceil)
+    places = [number * step for number in range(first(low / step - 1e-9), last(high / step + 1e-9) + 1)]
+    if not (np.asarray(values) > ceiling).any():
+        places = [place for place in places if place <= ceiling + 1e-9]
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    names = [short(place) for place in places]
+    if step < 1 or len(set(names)) < len(names):
+        names = [minus(f"{place:,.{digits}f}") for place in places]
+    named = list(zip(places, names, strict=True))
+    return Axis(low, high, named, label) if tight else Axis(places[0], places[-1], named, label)
+
+
+def time_axis(times: ArrayLike, unix: bool) -> Axis:
+    """Dates where times are Unix seconds, else numbers in the unit of the log."""
+    if not unix:
+        return linear_axis(times, "time, in the unit of the log", ticks=4, tight=True)
+    low, high = _range(times)
+    for step, unit in _CALENDAR:
+        start, stop = (int(end.astype(int)) for end in np.array([low, high]).astype("M8[s]").astype(f"M8[{unit}]"))
+        dates = np.arange(-(-start // step) * step, stop + 1, step).astype(f"M8[{unit}]")
+        named = [(float(date.astype("M8[s]").astype(int)), _date(date, unit)) for date in dates]
+        named = [tick for tick in named if low <= tick[0] <= high]
+        # Two letters of air between neighbours.
+        if sum((len(name) + 2) * _LETTER for _, name in named) < 0.9 * WIDTH:
+            break
+    years = [moment(end, unix)[:4] for end in (low, high)]
+    return Axis(low, high, named, f"date in {years[0]} (UTC)" if years[0] == years[1] else "date (UTC)")
+
+
+def _date(date: np.datetime64, unit: str) -> str:
+    year, month, day = str(date.astype("M8[D]")).split("-")
+    named = f"{int(day)} {_MONTHS[int(month) - 1]}"
+    if unit in "hm":
+        return f"{named} {str(date.astype('M8[m]'))[11:]}"
+    return {"D": named, "M": f"{_MONTHS[int(month) - 1]} {year}", "Y": year}[unit]
+
+
+def _range(values: ArrayLike) -> tuple[float, float]:
+    finite = np.asarray(values, dtype=np.float64)
+    finite = finite[np.isfinite(finite)]
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    if high - low > 1e-9 * max(abs(low), abs(high)):
+        return low, high
+    margin = abs(low) * 0.05 or 0.5
+    return low - margin, high + margin
+
+
+def _round_step(rough: float) -> float:
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
+
+class Plot:
+    """Marks between two axes; `svg` gives the whole. Rows with a NaN are not drawn, and break a line."""
+
+    def __init__(self, x: Axis, y: Axis) -> None:
+        self.x, self.y = x, y
+        self.left = 10 + _LETTER * max([len(name) for _, name in y.ticks], default=0)
+        self.width, self.height = WIDTH - self.left - _RIGHT, HEIGHT - _TOP - _BOTTOM
+        self._marks: list[Markup] = []
+
+    def place(self, x: ArrayLike, y: ArrayLike) -> list[tuple[str, str]]:
+        """Values as coordinates of the drawing, to a tenth of a unit."""
+        across = np.atleast_1d(self.left + self.x.share(x) * self.width)
+        down = np.atleast_1d(_TOP + (1 - self.y.share(y)) * self.height)
+        return [(f"{a:.1f}", f"{b:.1f}") for a, b in zip(across, down, strict=True)]
+
+    def line(self, x: ArrayLike, y: ArrayLike, style: str, tip: str = "") -> None:
+        """A line through the points, in the given classes."""
+        pieces, pen = [], "M"
+        for across, down in self.place(x, y):
+            if "nan" in (across, down):
+                pen = "M"
+                continue
+            pieces.append(f"{pen}{across} {down}")
+            pen = "L"
+        if pieces:
+            drawn = Markup('<path class="line {}" d="{}">{}</path>')
+            self._marks.append(drawn.format(style, "".join(pieces), _tip(tip)))
+
+    def dots(self, x: ArrayLike, y: ArrayLike, style: str, tips: Sequence[str], radius: ArrayLike = 3.5) -> None:
+        """A dot a point, each with its own words."""
+        places = self.place(x, y)
+        for (across, down), tip, size in zip(places, tips, np.broadcast_to(radius, len(places)), strict=True):
+            if "nan" not in (across, down):
+                drawn = Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}">{}</circle>')
+                self._marks.append(drawn.format(style, across, down, f"{size:.1f}", _tip(tip)))
+
+    def columns(self, edges: ArrayLike, heights: ArrayLike, style: str, tips: Sequence[str]) -> None:
+        """Columns from the lower axis up, between consecutive edges; heights as shares of the chart's height."""
+        borders = self.left + self.x.share(edges) * self.width
+        for start, stop, high, tip in zip(borders[:-1], borders[1:], np.asarray(heights), tips, strict=True):
+            box = (start + 1, _TOP + (1 - high) * self.height, max(stop - start - 2, 0.5), high * self.height)
+            drawn = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>')
+            self._marks.append(drawn.format(style, *(f"{value:.1f}" for value in box), _tip(tip)))
+
+    def svg(self, words: str) -> Markup:
+        """The chart; `words` tell what it shows."""
+        return frame(words, Markup("").join(chain(self._axes(), self._marks)), WIDTH, HEIGHT)
+
+    def _axes(self) -> list[Markup]:
+        bottom, right = _TOP + self.height, self.left + self.width
+        parts = [text(2, 12, self.y.label, "axis-label")]
+        for place, name in self.y.ticks:
+            down = _TOP + (1 - float(self.y.share(place))) * self.height
+            parts += [_rule(self.left, down, right, down), text(self.left - 6, down + 4.5, name, "tick end")]
+        for place, name in self.x.ticks:
+            across = self.left + float(self.x.share(place)) * self.width
+            # A label as wide as a date must not leave the drawing on the right.
+            middle = min(across, WIDTH - len(name) * _LETTER / 2)
+            parts += [_rule(across, bottom, across, bottom + 4), text(middle, bottom + 18, name, "tick middle")]
+        parts.append(
+            Markup('<path class="edge" d="M{} {}H{}"/>').format(f"{self.left:.1f}", f"{bottom:.1f}", WIDTH - 14)
+        )
+        parts.append(text(right, bottom + 38, self.x.label, "axis-label end"))
+        return parts
+
+
+def frame(words: str, inside: Markup, width: float, height: float, style: str = "chart") -> Markup:
+    """An SVG drawing that scales with the page and is read out as `words`."""
+    whole = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
+    return whole.format(style, f"{width:g}", f"{height:g}", words, inside)
+
+
+def text(x: float, y: float, words: str, style: str) -> Markup:
+    """A line of text; class `end` or `middle` says which end stands at x."""
+    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(style, f"{x:.1f}", f"{y:.1f}", words)
+
+
+def _rule(x1: float, y1: float, x2: float, y2: float) -> Markup:
+    drawn = Markup('<path class="rule" d="M{} {}L{} {}"/>')
+    return drawn.format(*(f"{value:.1f}" for value in (x1, y1, x2, y2)))
+
+
+def _tip(words: str) -> Markup:
+    return Markup("<title>{}</title>").format(words) if words else escape("")

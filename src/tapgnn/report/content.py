@@ -1,0 +1,98 @@
+"""Report: everything the page is made of. Whatever is left empty is left out of the page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+MODEL = "tapgnn"
+_SHARES = ("auc", "ap", "accuracy", "mrr", "hits")
+
+
+def _nothing() -> NDArray[Any]:
+    return np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What one run gave; Q test queries of one seed, n embeddings of width d.
+
+    title, subtitle, created   what was run, in which setting, when
+    simulated                  whether the events are simulated; the page then says so at the top
+    data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown as they are
+    metrics                    method -> measure -> value, the model first; `auc_mean` and `auc_std` share a column
+    history                    one row a validation point: seed, epoch, loss, valid_auc, events_per_s
+    labels, scores, times [Q]  the test queries: 0 or 1, the model's probability, when
+    baseline_scores            method -> scores [Q] of the same queries, any monotone score
+    embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
+    classification             labels, scores, auc, ap of the event classification
+    settings                   the configuration and the versions
+    """
+
+    title: str
+    subtitle: str = ""
+    simulated: bool = False
+    created: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, dict[str, float]] = field(default_factory=dict)
+    history: list[dict[str, Any]] = field(default_factory=list)
+    labels: NDArray[Any] = field(default_factory=_nothing)
+    scores: NDArray[Any] = field(default_factory=_nothing)
+    times: NDArray[Any] = field(default_factory=_nothing)
+    baseline_scores: dict[str, NDArray[Any]] = field(default_factory=dict)
+    embeddings: NDArray[Any] = field(default_factory=_nothing)
+    embedding_times: NDArray[Any] = field(default_factory=_nothing)
+    classification: dict[str, Any] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def model(self) -> str:
+        """The name of the model's row: `tapgnn`, or else the first one."""
+        return MODEL if MODEL in self.metrics or not self.metrics else next(iter(self.metrics))
+
+    @property
+    def rivals(self) -> list[str]:
+        """Every other method, in the order of the table, then those that have only scores."""
+        return [name for name in dict.fromkeys([*self.metrics, *self.baseline_scores]) if name != self.model]
+
+    def tone(self, method: str) -> int:
+        """The colour of a method, the same in every chart: 0 for the model, then 1 to 8 in turn."""
+        return 0 if method == self.model else 1 + self.rivals.index(method) % 8
+
+
+def stems(rows: dict[str, dict[str, float]]) -> list[str]:
+    """The measures of a table, the usual ones first; `auc_mean` and `auc_std` are one measure, `auc`.
+
+    >>> stems({"tapgnn": {"mrr_mean": 0.5, "auc_std": 0.1, "auc_mean": 0.9}})
+    ['auc', 'mrr']
+    """
+    found = dict.fromkeys(key.removesuffix("_mean").removesuffix("_std") for row in rows.values() for key in row)
+    usual = [stem for stem in ("auc", "ap", "accuracy", "mrr") if stem in found]
+    return usual + [stem for stem in found if stem not in usual]
+
+
+def is_share(stem: str) -> bool:
+    """Whether a measure runs from 0 to 1 and more is better.
+
+    >>> is_share("auc_inductive"), is_share("ap"), is_share("seconds")
+    (True, True, False)
+    """
+    return stem.replace("@", "_").split("_")[0] in _SHARES
+
+
+def mean_of(row: dict[str, float], stem: str) -> float:
+    """The value of a measure, NaN where it is missing."""
+    return as_float(row.get(f"{stem}_mean", row.get(stem)))
+
+
+def spread_of(row: dict[str, float], stem: str) -> float:
+    """The standard deviation of a measure over the seeds, NaN where it is missing."""
+    return as_float(row.get(f"{stem}_std"))
+
+
+def as_float(value: Any) -> float:
+    """A number as a float, NaN for anything else."""
+    return float(value) if isinstance(value, int | float | np.integer | np.floating) else float("nan")

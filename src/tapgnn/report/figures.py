@@ -1,0 +1,242 @@
+"""The charts of the page, each a drawing with a heading and a sentence that says how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from tapgnn.errors import QueryError
+from tapgnn.events import Floats
+from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, text, time_axis, unit_axis
+from tapgnn.report.curves import Components, precision_recall, roc, thin
+from tapgnn.report.numbers import count, decimal, is_unix, moment, percent, span
+from tapgnn.training import metrics
+
+MAP_WIDTH, MAP_HEIGHT = 760.0, 460.0
+MAP_POINTS, MAP_COLOURS = 4000, 10
+_BAR_ROW, _BAR_WIDTH = 39.0, WIDTH - 64
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A heading, a drawing, and how to read it; `wide` takes two columns."""
+
+    title: str
+    drawing: Markup
+    caption: str
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The scores [Q] of one method and its colour."""
+
+    name: str
+    scores: NDArray[Any]
+    tone: int
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One method: its value, the spread over seeds (0 where unknown), its classes."""
+
+    name: str
+    value: float
+    spread: float
+    style: str
+
+
+def roc_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
+    """True against false positive rate, one line a method."""
+    plot = Plot(unit_axis("false positive rate"), unit_axis("true positive rate"))
+    plot.line([0, 1], [0, 1], "chance", "chance: AUC 0.5")
+    areas = {curve.name: metrics.auc(labels, curve.scores) for curve in curves}
+    # The model is drawn last, on top.
+    for curve in reversed(curves):
+        tip = f"{curve.name}: AUC {decimal(areas[curve.name])}"
+        plot.line(*thin(*roc(labels, curve.scores)), f"tone-{curve.tone}", tip)
+    caption = "Further up and left is better; the dotted diagonal is chance."
+    return Figure("ROC", plot.svg("ROC curves. " + _list("AUC", areas)), caption)
+
+
+def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
+    """Precision against recall, one line a method."""
+    plot = Plot(unit_axis("recall"), unit_axis("precision"))
+    share = float((np.asarray(labels) == 1).mean())
+    plot.line([0, 1], [share, share], "chance", f"chance: precision {percent(share)}")
+    areas = {curve.name: metrics.average_precision(labels, curve.scores) for curve in curves}
+    for curve in reversed(curves):
+        tip = f"{curve.name}: AP {decimal(areas[curve.name])}"
+        plot.line(*thin(*precision_recall(labels, curve.scores)), f"tone-{curve.tone}", tip)
+    caption = f"Further up and right is better; the dotted line is chance, {percent(share)} positives."
+    return Figure("Precision and recall", plot.svg("Precision-recall curves. " + _list("AP", areas)), caption)
+
+
+def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curve]) -> Figure:
+    """AUC in consecutive parts of the test period."""
+    if not np.isfinite(times).all():
+        raise QueryError("some test queries have no finite time")
+    unix = is_unix(times)
+    lines = [metrics.auc_along_time(labels, curve.scores, times) for curve in curves]
+    if not np.isfinite(lines[0].auc).any():
+        raise QueryError("no part of the test period has both true and false events")
+    plot = Plot(
+        time_axis(np.concatenate([lines[0].start, lines[0].stop]), unix),
+        linear_axis(np.concatenate([line.auc for line in lines]), "AUC", ceiling=1.0),
+    )
+    for curve, line in reversed(list(zip(curves, lines, strict=True))):
+        middle = (line.start + line.stop) / 2
+        tips = [
+            f"{curve.name}: AUC {decimal(area)}, {count(int(size), 'query')}, {moment(a, unix)} to {moment(b, unix)}"
+            for a, b, area, size in zip(line.start, line.stop, line.auc, line.count, strict=True)
+        ]
+        plot.line(middle, line.auc, f"tone-{curve.tone}")
+        plot.dots(middle, line.auc, f"tone-{curve.tone}", tips, 3.5 if curve.tone == 0 else 2.5)
+    words = f"AUC along the test period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
+    size = count(int(np.median(lines[0].count)), "query")
+    caption = f"{len(lines[0].auc)} consecutive parts of about {size} each; a falling line is a model that ages."
+    return Figure("AUC along the test period", plot.svg(words), caption)
+
+
+def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Figure:
+    """How often the model is right when it says how sure it is."""
+    bins = metrics.calibration(labels, probabilities)
+    plot = Plot(unit_axis("predicted probability"), unit_axis("share of true events"))
+    share = bins.count / bins.count.sum()
+    edges = [f"{a:.1f} to {b:.1f}" for a, b in zip(bins.edges[:-1], bins.edges[1:], strict=True)]
+    held = [f"{edge}: {count(int(size), 'query')}" for edge, size in zip(edges, bins.count, strict=True)]
+    plot.columns(bins.edges, 0.3 * share / share.max(), "mass", held)
+    plot.line([0, 1], [0, 1], "chance", "perfect calibration")
+    plot.line(bins.predicted, bins.observed, "tone-0")
+    rows = zip(held, bins.predicted, bins.observed, strict=True)
+    tips = [f"{where}; predicted {decimal(p)}, observed {decimal(o)}" for where, p, o in rows]
+    plot.dots(bins.predicted, bins.observed, "tone-0", tips, 3 + 4 * np.sqrt(share))
+    words = f"Calibration. Expected calibration error {decimal(bins.error)}."
+    caption = (
+        "On the dotted diagonal, 70 % means 70 in 100. "
+        f"Expected error {decimal(bins.error)}. Grey: where the queries lie."
+    )
+    return Figure("Calibration", plot.svg(words), caption)
+
+
+def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label: str, best: bool) -> Figure:
+    """A quantity over the epochs, one line a seed; `best` marks the highest point of each."""
+    epochs = np.concatenate([epoch for epoch, _ in runs.values()])
+    values = np.concatenate([value for _, value in runs.values()])
+    scale = linear_axis(values, label, ceiling=1.0 if best else np.inf)
+    plot = Plot(linear_axis(np.append(epochs, 0.0), "epoch", ticks=6, tight=True), scale)
+    for seed, (epoch, value) in runs.items():
+        plot.line(epoch, value, "tone-0 seed", f"seed {seed}")
+    tops = [(seed, epoch, value, int(np.nanargmax(value))) for seed, (epoch, value) in runs.items()]
+    if best:
+        for seed, epoch, value, top in tops:
+            tip = f"seed {seed}: best {label} {decimal(value[top], 4)} at epoch {epoch[top]:g}"
+            plot.dots([epoch[top]], [value[top]], "tone-0", [tip])
+    ends = [value[np.isfinite(value)] for _, value in runs.values()]
+    caption = "One line a seed. " + (
+        "The dot is the best point, whose weights are kept." if best else "Falling is learning."
+    )
+    last = [value[top] for _, _, value, top in tops] if best else [value[-1] for value in ends]
+    words = f"{title}, {count(len(runs), 'seed')}, {'best' if best else 'last'} value {span(last)}."
+    return Figure(title, plot.svg(words), caption)
+
+
+def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | None) -> Figure:
+    """One bar a method from the value of chance, the spread over seeds as a line, the best rival as a rule across."""
+    axis = _bar_axis([bar.value for bar in bars], origin, label)
+    bottom = _BAR_ROW * len(bars) + 6
+
+    def across(value: float) -> float:
+        return 4 + _BAR_WIDTH * float(axis.share(value))
+
+    parts = []
+    for tick, name in axis.ticks:
+        x = across(tick)
+        parts.append(Markup('<path class="rule" d="M{0} 4V{1}"/>').format(f"{x:.1f}", f"{bottom:.1f}"))
+        parts.append(text(x, bottom + 17, name, "tick middle" if x > 12 else "tick"))
+    parts += [_bar(bar, _BAR_ROW * row, label, origin, across) for row, bar in enumerate(bars)]
+    names = [_bar_words(bar, _BAR_ROW * row) for row, bar in enumerate(bars)]
+    caption = []
+    if rival is not None:
+        drawn = Markup('<path class="rival" d="M{} 22V{}"><title>the best baseline</title></path>')
+        parts.append(drawn.format(f"{across(rival):.1f}", f"{bottom:.1f}"))
+        caption.append("The dashed line marks the best baseline.")
+    if any(bar.spread > 0 for bar in bars):
+        caption.append("The thin line at the end of a bar is ± one standard deviation over seeds.")
+    parts.append(text(across(axis.high), bottom + 36, axis.label, "axis-label end"))
+    words = f"{label} of every method: " + ", ".join(f"{bar.name} {decimal(bar.value)}" for bar in bars) + "."
+    # The names come last, so that no rule crosses them.
+    drawing = frame(words, Markup("").join(parts + names), WIDTH, bottom + 44)
+    return Figure(f"{label}, model and baselines", drawing, " ".join(caption))
+
+
+def _bar(bar: Bar, y: float, label: str, origin: float, across: Callable[[float], float]) -> Markup:
+    """The bar and its spread."""
+    start, stop = sorted([across(origin), across(bar.value)])
+    tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
+    box = Markup('<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>')
+    parts = [box.format(bar.style, f"{start:.1f}", f"{y + 24:.1f}", f"{max(stop - start, 1):.1f}", tip)]
+    if bar.spread > 0:
+        ends = [across(bar.value + side * bar.spread) for side in (-1, 1)]
+        whisker = Markup('<path class="whisker" d="M{} {}H{}"/>')
+        parts.append(whisker.format(f"{ends[0]:.1f}", f"{y + 30.5:.1f}", f"{ends[1]:.1f}"))
+    return Markup("").join(parts)
+
+
+def _bar_words(bar: Bar, y: float) -> Markup:
+    """The name above the bar, the value to its right."""
+    name = text(4, y + 19, _cut(bar.name, 44), f"bar-name {bar.style}")
+    return name + text(WIDTH - 2, y + 35, decimal(bar.value), f"bar-value end {bar.style}")
+
+
+def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
+    """The two components as dots, coloured by the order of time; the rows that bound the colours, by time."""
+    order = np.argsort(times, kind="stable")
+    colour = np.empty(len(times), dtype=np.int64)
+    colour[order] = np.arange(len(times)) * MAP_COLOURS // len(times)
+    rng = np.random.default_rng(0)
+    chosen = rng.permutation(len(times))[:MAP_POINTS]
+    low, high = np.quantile(found.points, [0.005, 0.995], axis=0)
+    margin = np.maximum(0.12 * (high - low), 1e-9)
+    place = (found.points - low + margin) / (high - low + 2 * margin)
+    inside = ((place >= 0) & (place <= 1)).all(axis=1)
+    across, down = place[:, 0] * MAP_WIDTH, (1 - place[:, 1]) * MAP_HEIGHT
+    parts = []
+    # A few layers, each with every colour, so that the last colour does not hide the others.
+    for layer in np.array_split(chosen[inside[chosen]], 8):
+        for shade in range(MAP_COLOURS):
+            rows = layer[colour[layer] == shade]
+            path = "".join(f"M{across[row]:.0f} {down[row]:.0f}h0" for row in rows)
+            if path:
+                parts.append(Markup('<path class="shade-{}" d="{}"/>').format(shade, path))
+    shares = [percent(share) for share in found.share]
+    outside = int((~inside[chosen]).sum())
+    caption = f"Across: first principal component ({shares[0]} of the variance). Up: second ({shares[1]})." + (
+        f" {count(outside, 'outlier')} beyond the frame." if outside else ""
+    )
+    words = f"Map of {len(chosen):,} embeddings by their first two principal components, coloured by time."
+    drawing = frame(words, Markup("").join(parts), MAP_WIDTH, MAP_HEIGHT, "chart map")
+    bounds = [int(order[min(len(order) - 1, round(share * (len(order) - 1)))]) for share in (0, 0.5, 1)]
+    return Figure("Embeddings", drawing, caption, wide=True), bounds
+
+
+def _bar_axis(values: Sequence[float], origin: float, label: str) -> Axis:
+    named = f"{label}; {origin:g} is chance" if origin else label
+    if min(values) >= 0 and max(values) <= 1:
+        low = min(origin, np.floor(min(values) * 10) / 10)
+        ticks = [tick / 10 for tick in range(11) if tick / 10 >= low - 1e-9]
+        return Axis(low, 1.0, [(tick, f"{tick:.1f}") for tick in ticks], named)
+    return linear_axis([*values, origin], named)
+
+
+def _list(measure: str, values: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {measure} {decimal(value)}" for name, value in values.items()) + "."
+
+
+def _cut(name: str, length: int) -> str:
+    return name if len(name) <= length else name[: length - 1] + "…"

@@ -1,0 +1,153 @@
+"""The headline: how good the model is, and against what, in numbers and in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tapgnn.errors import QueryError
+from tapgnn.report.content import Report, is_share, mean_of, spread_of, stems
+from tapgnn.report.figures import Bar, Figure, bar_figure
+from tapgnn.report.numbers import count, decimal, label, number
+from tapgnn.training import metrics
+
+TRIVIAL = ("recency", "popularity", "edgebank")
+_CHANCE = {"auc": 0.5}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A number beside the headline."""
+
+    label: str
+    value: str
+    aside: str = ""
+
+
+@dataclass(frozen=True)
+class Headline:
+    """The first thing to read: the measure, its value, the verdict ('ahead', 'level', 'behind', 'alone') in words."""
+
+    measure: str
+    value: str
+    spread: str
+    state: str
+    verdict: str
+    sentence: str
+    figure: Figure | None
+
+
+def headline(report: Report) -> Headline | None:
+    """The headline of a report, None where it has no result at all."""
+    table = results(report)
+    row = table.get(report.model, {})
+    stem = next((stem for stem in stems(table) if is_share(stem) and math.isfinite(mean_of(row, stem))), None)
+    if stem is None:
+        return None
+    own, spread = mean_of(row, stem), spread_of(row, stem)
+    rival, other = best_rival(report, table, stem)
+    doubt = np.nanmax([0.0, spread, spread_of(table.get(rival, {}), stem)])
+    lead = own - other
+    digits = 4 if abs(lead) < 0.005 else 3
+    state = "alone" if not rival else "level" if abs(lead) <= doubt else "ahead" if lead > 0 else "behind"
+    bars = [
+        Bar(name, mean_of(table[name], stem), np.nan_to_num(spread_of(table[name], stem)), _style(name, report, rival))
+        for name in [report.model, *report.rivals]
+        if name in table and math.isfinite(mean_of(table[name], stem))
+    ]
+    return Headline(
+        measure=label(stem),
+        value=decimal(own, digits),
+        spread=f"± {decimal(spread, digits)}" if math.isfinite(spread) and spread > 0 else "",
+        state=state,
+        verdict=_verdict(state, rival, lead, digits),
+        sentence=_sentence(stem, own, rival, other, state),
+        figure=bar_figure(bars, label(stem), _CHANCE.get(stem, 0.0), other if rival else None),
+    )
+
+
+def tiles(report: Report) -> list[Tile]:
+    """The other measures of the model beside the best baseline, and the size of the run."""
+    table = results(report)
+    row = table.get(report.model, {})
+    found = []
+    for stem in [stem for stem in stems(table) if is_share(stem)][1:4]:
+        if math.isfinite(mean_of(row, stem)):
+            rival, other = best_rival(report, table, stem)
+            found.append(Tile(label(stem), decimal(mean_of(row, stem)), f"{rival} {decimal(other)}" if rival else ""))
+    if len(report.labels):
+        positives = int((np.asarray(report.labels) == 1).sum())
+        found.append(Tile("Test queries", number(len(report.labels)), f"{positives:,} true events"))
+    if "events" in report.data:
+        nodes = f"{number(report.data['nodes'])} nodes" if "nodes" in report.data else ""
+        found.append(Tile("Events in the log", number(report.data["events"]), nodes))
+    return found
+
+
+def results(report: Report) -> dict[str, dict[str, float]]:
+    """The table of results; where it is empty, the AUC of the scores at hand."""
+    if report.metrics or not len(report.labels):
+        return report.metrics
+    table = {}
+    for name, scores in {report.model: report.scores, **report.baseline_scores}.items():
+        try:
+            table[name] = {"auc": metrics.auc(report.labels, scores)}
+        except QueryError:
+            continue
+    return table
+
+
+def best_rival(report: Report, table: dict[str, dict[str, float]], stem: str) -> tuple[str, float]:
+    """The strongest other method in a measure and its value; an empty name where there is none."""
+    others = {name: mean_of(row, stem) for name, row in table.items() if name != report.model}
+    others = {name: value for name, value in others.items() if math.isfinite(value)}
+    if not others:
+        return "", float("nan")
+    best = max(others, key=lambda name: others[name])
+    return best, others[best]
+
+
+def kind(name: str) -> str:
+    """What a method is called in a sentence."""
+    return "trivial baseline" if name.startswith(TRIVIAL) else "other method"
+
+
+def seeds(report: Report) -> int:
+    """The number of seeds in the history."""
+    return len({row.get("seed") for row in report.history})
+
+
+def _style(name: str, report: Report, rival: str) -> str:
+    return "own" if name == report.model else "best" if name == rival else "other"
+
+
+def _verdict(state: str, rival: str, lead: float, digits: int) -> str:
+    if state == "alone":
+        return "No baseline to compare with"
+    gap = decimal(abs(lead), digits)
+    return {
+        "ahead": f"{gap} above the best {kind(rival)}, {rival}",
+        "level": f"Level with the best {kind(rival)}, {rival}: the gap of {gap} is within the spread over seeds",
+        "behind": f"{gap} below the best {kind(rival)}, {rival}",
+    }[state]
+
+
+def _sentence(stem: str, own: float, rival: str, other: float, state: str) -> str:
+    if stem != "auc":
+        return ""
+    words = f"Shown a true event and a false one, the model scores the true one higher {100 * own:.1f} times in 100"
+    if state == "alone":
+        return words + "."
+    words += f"; {rival} does so {100 * other:.1f} times."
+    if state == "ahead" and other < 1:
+        words += f" That removes {100 * (own - other) / (1 - other):.0f} % of the errors that {rival} makes."
+    if state == "behind":
+        words += f" On this log, {rival} alone is the better choice."
+    return words
+
+
+def measured_over(report: Report) -> str:
+    """What the deviations of the table are taken over."""
+    return f"over {count(seeds(report), 'seed')}" if seeds(report) > 1 else "over the seeds"

@@ -1,0 +1,52 @@
+"""The parts of a page: tables, legends, sections."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tapgnn.report.figures import Figure
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value in a table, and a lesser one after it."""
+
+    text: str
+    aside: str = ""
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A caption, the heads of the columns, and rows of a name and its cells; `wordy` cells are text, not numbers."""
+
+    caption: str
+    head: list[str]
+    rows: list[tuple[str, list[Cell]]]
+    wordy: bool = False
+
+
+@dataclass(frozen=True)
+class Key:
+    """A line of the legend: a method, its colour, what to say about it."""
+
+    name: str
+    tone: int
+    values: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of the page: words and legend on the left, charts on the right, tables below."""
+
+    name: str
+    title: str
+    words: list[str] = field(default_factory=list)
+    terms: list[tuple[str, str]] = field(default_factory=list)
+    legend_head: list[str] = field(default_factory=list)
+    legend: list[Key] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    ramp: list[str] = field(default_factory=list)
+    folded: bool = False

@@ -1,0 +1,137 @@
+"""Numbers, times and names as people read them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+UNKNOWN = "\N{EN DASH}"
+_MINUS, _TIMES, _INFINITY = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{INFINITY}"
+_ACRONYMS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "roc": "ROC", "f1": "F1", "std": "SD", "id": "ID"}
+# 1980 to 2100: a log in Unix seconds. Smaller numbers count from the start of the log, in the unit of its owner.
+_UNIX_FROM, _UNIX_TO = 315_532_800.0, 4_102_444_800.0
+
+
+def number(value: Any) -> str:
+    """A value with sensible digits: three significant ones below ten, thousands apart.
+
+    >>> [number(value) for value in (33720, 12.3456, 0.08312, 0.0000123, True, None)]
+    ['33,720', '12.3', '0.0831', '1.23 × 10⁻⁵', 'yes', '–']
+    """
+    if value is None or (isinstance(value, Real) and math.isnan(value)):
+        return UNKNOWN
+    if isinstance(value, bool | np.bool_):
+        return "yes" if value else "no"
+    if isinstance(value, Integral):
+        return minus(f"{int(value):,}")
+    if isinstance(value, Real):
+        return _real(float(value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {number(item)}" for key, item in value.items()) or UNKNOWN
+    if isinstance(value, list | tuple | set | frozenset | np.ndarray):
+        return ", ".join(number(item) for item in value) or UNKNOWN
+    return str(value)
+
+
+def _real(value: float) -> str:
+    if math.isinf(value):
+        return _INFINITY if value > 0 else _MINUS + _INFINITY
+    size = abs(value)
+    if size >= 1e15 or 0 < size < 1e-4:
+        mantissa, exponent = f"{value:.2e}".split("e")
+        power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+        return minus(f"{mantissa} {_TIMES} 10{power}")
+    text = f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
+    return minus(text)
+
+
+def minus(text: str) -> str:
+    """A number with a real minus sign, as wide as a plus."""
+    return text.replace("-", _MINUS)
+
+
+def decimal(value: float, digits: int = 3, sign: bool = False) -> str:
+    """A measure with a fixed number of digits, so that a column lines up.
+
+    >>> decimal(0.03456, sign=True), decimal(-0.5), decimal(float("nan"))
+    ('+0.035', '−0.500', '–')
+    """
+    if math.isnan(value):
+        return UNKNOWN
+    return minus(f"{value:{'+' if sign else ''}.{digits}f}").replace("inf", _INFINITY)
+
+
+def span(values: Iterable[float], digits: int = 3) -> str:
+    """The least and the largest of some values.
+
+    >>> span([0.91, 0.95]), span([0.5, 0.5001])
+    ('0.910 to 0.950', '0.500')
+    """
+    held = list(values)
+    low, high = decimal(min(held), digits), decimal(max(held), digits)
+    return low if low == high else f"{low} to {high}"
+
+
+def percent(share: Any) -> str:
+    """A share in percent.
+
+    >>> percent(0.2082), percent(None)
+    ('20.8 %', '–')
+    """
+    return f"{100 * share:.1f} %" if isinstance(share, Real) and math.isfinite(share) else number(share)
+
+
+def short(value: float) -> str:
+    """A number in a few characters, for the ticks of an axis.
+
+    >>> short(1_250_000), short(0.25), short(40_000)
+    ('1.25M', '0.25', '40k')
+    """
+    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
+        if abs(value) >= size:
+            return minus(f"{value / (1e3 if unit == 'k' else size):.4g}{unit}")
+    return minus(f"{value:.6g}")
+
+
+def count(size: int, noun: str) -> str:
+    """A number of things.
+
+    >>> count(1, "seed"), count(4000, "query")
+    ('1 seed', '4,000 queries')
+    """
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{size:,} {noun if size == 1 else plural}"
+
+
+def label(key: str) -> str:
+    """A key as a heading.
+
+    >>> label("valid_auc"), label("message_links")
+    ('Valid AUC', 'Message links')
+    """
+    words = [_ACRONYMS.get(word, word) for word in str(key).replace("_", " ").split()]
+    text = " ".join(words)
+    return text[:1].upper() + text[1:]
+
+
+def is_unix(times: ArrayLike) -> bool:
+    """Whether times read as Unix seconds; the median decides, since a log may have a stray row at time 0."""
+    values = np.asarray(times, dtype=np.float64)
+    values = values[np.isfinite(values)]
+    return bool(len(values)) and _UNIX_FROM <= float(np.median(values)) <= _UNIX_TO
+
+
+def moment(time: float, unix: bool) -> str:
+    """One time: a date and minute where times are Unix seconds, else the number.
+
+    >>> moment(1084585996.0, True), moment(12.5, False)
+    ('2004-05-15 01:53', '12.5')
+    """
+    if not unix or not math.isfinite(time):
+        return number(time)
+    return str(np.datetime64(int(time), "s").astype("M8[m]")).replace("T", " ")

@@ -1,0 +1,44 @@
+"""The page: sections in page.html with style.css, as one file without scripts that asks nothing of the network."""
+
+from __future__ import annotations
+
+import os
+from importlib.resources import files
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from tapgnn.report.content import Report
+from tapgnn.report.headline import headline, tiles
+from tapgnn.report.sections import sections
+
+# Everything is escaped except what the charts build themselves, escaped as well, and the style sheet.
+_TEMPLATES = Environment(
+    loader=PackageLoader("tapgnn.report", package_path=""),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+
+
+def write_report(path: str | Path, report: Report) -> Path:
+    """Write the report as one HTML file, whole or not at all, and give its path."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    part = target.with_name(target.name + ".part")
+    part.write_text(render_report(report), encoding="utf-8", newline="\n")
+    os.replace(part, target)
+    return target
+
+
+def render_report(report: Report) -> str:
+    """The page as text."""
+    return _TEMPLATES.get_template("page.html").render(
+        report=report,
+        headline=headline(report),
+        tiles=tiles(report),
+        sections=sections(report),
+        style=Markup(files("tapgnn.report").joinpath("style.css").read_text(encoding="utf-8")),
+    )

@@ -1,0 +1,184 @@
+"""What the page says, section by section; an empty input leaves its section out, an unusable one leaves a note."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapgnn.errors import QueryError
+from tapgnn.events import Floats
+from tapgnn.report import figures
+from tapgnn.report.content import Report, as_float
+from tapgnn.report.curves import components
+from tapgnn.report.figures import Curve, Figure
+from tapgnn.report.headline import seeds
+from tapgnn.report.layout import Key, Section
+from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
+from tapgnn.report.tables import comparison, data, settings
+from tapgnn.training import metrics
+
+
+def sections(report: Report) -> list[Section]:
+    """The sections that have something to say, in the order of the page."""
+    parts = (comparison, ranking, steadiness, training, embedding_map, classification, data, settings)
+    return [section for part in parts if (section := part(report)) is not None]
+
+
+def ranking(report: Report) -> Section | None:
+    """ROC and precision-recall, the baselines beside the model."""
+    if not len(report.labels) or not len(report.scores):
+        return None
+    curves, notes = _curves(report)
+    drawn = _discrimination(notes, report.labels, curves)
+    words = [f"One seed, {count(len(report.labels), 'test query')}: how well scores tell true events from false ones."]
+    legend = [Key(c.name, c.tone, _areas(report.labels, c.scores)) for c in curves] if drawn else []
+    head = ["Method", "AUC", "AP"]
+    title = "ROC and precision-recall"
+    return Section("ranking", title, words, legend_head=head, legend=legend, figures=drawn, notes=notes)
+
+
+def steadiness(report: Report) -> Section | None:
+    """AUC along the test period, and calibration."""
+    if not len(report.labels) or not len(report.scores):
+        return None
+    curves, _ = _curves(report)
+    notes: list[str] = []
+    drawn: list[Figure] = []
+    if len(report.times) and curves:
+        what = "AUC along the test period"
+        drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves))
+    legend = [Key(curve.name, curve.tone) for curve in curves] if drawn else []
+    probable = _drawn(notes, "Calibration", lambda: figures.calibration_figure(report.labels, report.scores))
+    share = percent((np.asarray(report.labels) == 1).mean())
+    words = ["Does the model hold up as time passes?"] if drawn else []
+    if probable:
+        words.append(
+            "Can its probabilities be taken at their word? They refer to the mix of the test queries, "
+            f"{share} true events; in the wild true events are rarer."
+        )
+    return Section(
+        "steadiness", "Over time, and calibration", words, legend=legend, figures=drawn + probable, notes=notes
+    )
+
+
+def training(report: Report) -> Section | None:
+    """Loss and validation AUC over the epochs, every seed."""
+    drawn = []
+    for title, key, best in (("Training loss", "loss", False), ("Validation AUC", "valid_auc", True)):
+        runs = _runs(report.history, key)
+        if runs:
+            drawn.append(figures.history_figure(title, runs, "AUC" if best else "loss", best))
+    if not drawn:
+        return None
+    longest = max((as_float(row.get("epoch")) for row in report.history), default=math.nan)
+    words = [
+        f"{count(seeds(report), 'seed')}, {count(len(report.history), 'validation point')}, up to epoch {longest:g}."
+    ]
+    speed = [as_float(row.get("events_per_s")) for row in report.history]
+    tops = [float(np.max(values)) for _, values in _runs(report.history, "valid_auc").values()]
+    if tops:
+        words.append(f"Best validation AUC of a seed: {span(tops, 4)}.")
+    if any(map(math.isfinite, speed)):
+        words.append(f"Median speed of training: {number(float(round(np.nanmedian(speed))))} events a second.")
+    return Section("training", "Training", words, figures=drawn)
+
+
+def embedding_map(report: Report) -> Section | None:
+    """The embeddings in two dimensions, coloured by time."""
+    rows, times = np.asarray(report.embeddings), np.asarray(report.embedding_times, dtype=np.float64)
+    if not rows.size or not times.size:
+        return None
+    title, notes = "Map of the embeddings", list[str]()
+    ramp: list[str] = []
+
+    def draw() -> Figure:
+        if len(times) != len(rows) or not np.isfinite(times).all():
+            raise QueryError(f"expected one finite time per embedding, not {len(times)} times and {len(rows)} rows")
+        figure, bounds = figures.map_figure(components(rows), times)
+        unix = is_unix(times)
+        # Over more than a few days the hour says nothing.
+        length = 10 if unix and np.ptp(times) > 3 * 86_400 else None
+        ramp.extend(moment(times[row], unix)[:length] for row in bounds)
+        return figure
+
+    drawn = _drawn(notes, "The map", draw)
+    words = [
+        f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot a node at a time,"
+        " projected by principal component analysis.",
+        "Colours that separate mean that nodes move as time passes; colours that mix, that they stay.",
+    ]
+    return Section("map", title, words if drawn else [], figures=drawn, notes=notes, ramp=ramp)
+
+
+def classification(report: Report) -> Section | None:
+    """ROC and precision-recall of the event classification."""
+    found = report.classification
+    if not found:
+        return None
+    labels, scores = (np.asarray(found.get(key, ())) for key in ("labels", "scores"))
+    values = {key: as_float(value) for key, value in found.items() if key not in ("labels", "scores")}
+    words = ["Which events are positive (fraud, a ban, ...), told from the embeddings of their two ends."]
+    stated = [f"{label(key)} {decimal(value, 4)}" for key, value in values.items() if math.isfinite(value)]
+    if stated:
+        words.append(", ".join(stated) + ".")
+    notes: list[str] = []
+    drawn: list[Figure] = []
+    if len(labels) and len(scores):
+        drawn = _discrimination(notes, labels, [Curve("classifier", scores, 0)])
+        words.append(f"{count(int((labels == 1).sum()), 'positive')} among {count(len(labels), 'test event')}.")
+    return Section("classification", "Event classification", words, figures=drawn, notes=notes)
+
+
+def _curves(report: Report) -> tuple[list[Curve], list[str]]:
+    """The methods that can be drawn, the model first, and a note for each that cannot."""
+    curves, notes = [], []
+    for name, scores in {report.model: report.scores, **report.baseline_scores}.items():
+        values = np.asarray(scores, dtype=np.float64)
+        if values.shape != np.shape(report.labels):
+            notes.append(f"{name} is not drawn: {len(values)} scores for {count(len(report.labels), 'query')}.")
+        elif np.isnan(values).any():
+            notes.append(f"{name} is not drawn: {int(np.isnan(values).sum())} of its scores are NaN.")
+        else:
+            curves.append(Curve(name, values, report.tone(name)))
+    return curves, notes
+
+
+def _discrimination(notes: list[str], labels: NDArray[Any], curves: list[Curve]) -> list[Figure]:
+    """ROC and precision-recall of the methods that can be drawn."""
+    if not curves:
+        return []
+    drawn = _drawn(notes, "The ROC curve", lambda: figures.roc_figure(labels, curves))
+    return drawn + _drawn(notes, "Precision and recall", lambda: figures.precision_recall_figure(labels, curves))
+
+
+def _areas(labels: NDArray[Any], scores: NDArray[Any]) -> list[str]:
+    areas = []
+    for area in (metrics.auc, metrics.average_precision):
+        try:
+            areas.append(decimal(area(labels, scores)))
+        except QueryError:
+            areas.append(UNKNOWN)
+    return areas
+
+
+def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, tuple[Floats, Floats]]:
+    """Seed -> epochs and values, in order, without the points that lack one."""
+    runs: dict[Any, list[tuple[float, float]]] = {}
+    for row in history:
+        point = (as_float(row.get("epoch")), as_float(row.get(key)))
+        if all(map(math.isfinite, point)):
+            runs.setdefault(row.get("seed", 0), []).append(point)
+    return {seed: (np.array(sorted(points))[:, 0], np.array(sorted(points))[:, 1]) for seed, points in runs.items()}
+
+
+def _drawn(notes: list[str], what: str, draw: Callable[[], Figure]) -> list[Figure]:
+    """The figure, or a note that says why there is none."""
+    try:
+        return [draw()]
+    except QueryError as problem:
+        notes.append(f"{what} is not shown: {problem}.")
+        return []

@@ -1,0 +1,128 @@
+"""The sections that are tables: the results, the log in numbers, the settings."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tapgnn.report.content import Report, as_float, is_share, mean_of, spread_of, stems
+from tapgnn.report.headline import measured_over, results
+from tapgnn.report.layout import Cell, Section, Table
+from tapgnn.report.numbers import UNKNOWN, decimal, is_unix, label, moment, number, percent
+
+_METHODS = {
+    "recency": "how recently the destination was active",
+    "recency-destination": "how recently the destination was one",
+    "popularity": "how often the destination was one so far",
+    "popularity-any": "how often the destination took part so far",
+    "edgebank": "whether the pair met before",
+    "edgebank-window": "whether the pair met within a window of time",
+}
+_SHARES = ("repetition",)
+_DATA = {
+    "Size": {
+        "nodes": "Nodes",
+        "events": "Events",
+        "temporal_nodes": "Temporal nodes",
+        "message_links": "Message links",
+        "ratio": "Message links per event",
+        "feature_width": "Features per event",
+        "labels": "Positive labels",
+    },
+    "Time": {
+        "start": "First event",
+        "end": "Last event",
+        "timespan_days": "Span in days",
+        "timespan": "Span in the log's unit",
+        "instants": "Instants",
+        "ties": "Events that share an instant",
+        "sorted": "Sorted in the file",
+    },
+    "Shape": {
+        "bipartite": "Bipartite",
+        "degree_max": "Largest degree",
+        "degree_mean": "Events per node",
+        "density": "Density",
+        "repetition": "Same partner as last time",
+        "duplicates": "Exact duplicates",
+        "self_loops": "Self-loops",
+    },
+}
+
+
+def comparison(report: Report) -> Section | None:
+    """Every method and every measure in one table."""
+    table = results(report)
+    columns = [stem for stem in stems(table) if any(math.isfinite(mean_of(row, stem)) for row in table.values())]
+    if not columns:
+        return None
+    best = {
+        stem: max((v for row in table.values() if math.isfinite(v := mean_of(row, stem))), default=math.nan)
+        for stem in columns
+        if is_share(stem)
+    }
+    rows = [(name, [_measure(row, stem, best.get(stem)) for stem in columns]) for name, row in table.items()]
+    words = ["Every method answers the same questions about the test period. The best of a column is bold."]
+    if any(math.isfinite(spread_of(row, stem)) for row in table.values() for stem in columns):
+        words[0] += f" ± is the standard deviation {measured_over(report)}."
+    terms = [(name, _METHODS[name]) for name in table if name in _METHODS]
+    if terms:
+        words.append("The trivial baselines learn nothing; each ranks by one fact:")
+    found = Table("Results on the test period", ["Method", *map(label, columns)], rows)
+    return Section("results", "Results", words, terms=terms, tables=[found])
+
+
+def _measure(row: dict[str, float], stem: str, best: float | None) -> Cell:
+    value, spread = mean_of(row, stem), spread_of(row, stem)
+    if not is_share(stem):
+        return Cell(number(value))
+    aside = f"± {decimal(spread, 4)}" if math.isfinite(spread) and spread > 0 else ""
+    return Cell(decimal(value, 4), aside, strong=value == best)
+
+
+def data(report: Report) -> Section | None:
+    """The log in numbers, unknown ones included."""
+    if not report.data:
+        return None
+    unix = is_unix([as_float(report.data.get("end"))])
+    known = {key for group in _DATA.values() for key in group}
+    groups = {**_DATA, "Other": {key: label(key) for key in report.data if key not in known}}
+    tables = [
+        Table(
+            title,
+            ["", "Value"],
+            [(name, [_fact(key, report.data[key], unix)]) for key, name in group.items() if key in report.data],
+        )
+        for title, group in groups.items()
+    ]
+    words = [
+        "A temporal node is a node at an instant in which it is active; "
+        "message links join a temporal node to every one that it hears from."
+    ]
+    return Section("data", "The data", words, tables=[table for table in tables if table.rows])
+
+
+def _fact(key: str, value: Any, unix: bool) -> Cell:
+    if key in ("start", "end"):
+        return Cell(moment(as_float(value), unix))
+    return Cell(percent(value) if key in _SHARES else number(value))
+
+
+def settings(report: Report) -> Section | None:
+    """The configuration and the versions, folded."""
+    rows = [(key, [Cell(value)]) for key, value in _flat(report.settings)]
+    if not rows:
+        return None
+    table = Table("Configuration and versions of this run", ["Setting", "Value"], rows, wordy=True)
+    return Section("settings", "Settings", tables=[table], folded=True)
+
+
+def _flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows = []
+    for key, value in values.items():
+        if isinstance(value, Mapping) and value:
+            rows += _flat(value, f"{prefix}{key}.")
+        else:
+            rows.append((f"{prefix}{key}", UNKNOWN if value is None else str(value)))
+    return rows

@@ -1,0 +1,1 @@
+"""Training and evaluation: link prediction, node classification, metrics, protocols."""

@@ -1,0 +1,252 @@
+"""Training of future link prediction (eq. 9), in O(M) an epoch: chunks with carried, detached state.
+
+    loss = mean over events of -log sigma(score(u, v, t)) - 1/k sum over negatives n of log sigma(-score(u, n, t))
+
+Every query of an event at t sees the instants strictly before t, those of its own chunk included. Validation replays
+the training log with the weights of the moment, then scores the validation events with negatives drawn once; the best
+weights are kept and restored. A seed reproduces a run bit for bit on one machine with one number of threads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from tapgnn.data.negatives import NegativeSampler
+from tapgnn.errors import ConfigError
+from tapgnn.events import Events, Ints
+from tapgnn.model import Model, Past, State, Trace
+from tapgnn.model.facts import LAST
+from tapgnn.training.metrics import auc
+from tapgnn.training.replay import score_along
+
+# Queries that the scales of the weightless inputs are measured on.
+SAMPLE = 100_000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train.
+
+    epochs, patience       at most so many passes; stop after so many epochs without a better validation AUC
+    validations            how often an epoch is validated
+    chunk                  events per step
+    negatives              per positive
+    learning_rate          of the direct part of the head; everything else learns at `block_rate` of it, but for the
+                           node vectors, which overfit soonest, at `vector_rate`
+    weight_decay, clip     of all but the node vectors; the largest norm of a gradient
+    cold_weight            weight in the loss of queries with an endpoint that has no history yet
+    """
+
+    epochs: int = 8
+    patience: int = 3
+    validations: int = 2
+    chunk: int = 512
+    negatives: int = 1
+    learning_rate: float = 3e-3
+    block_rate: float = 1 / 3
+    vector_rate: float = 1 / 30
+    weight_decay: float = 1e-5
+    clip: float = 1.0
+    cold_weight: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "patience", "validations", "chunk", "negatives"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, not {getattr(self, name)}")
+        for name in ("learning_rate", "block_rate", "vector_rate", "clip"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
+        for name in ("weight_decay", "cold_weight"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
+
+
+@dataclass
+class Progress:
+    """Where a training stands: handed to the caller after every chunk, and with `valid_auc` after a validation."""
+
+    epoch: int
+    done: int
+    total: int
+    loss: float
+    events_per_s: float
+    valid_auc: float | None = None
+
+
+@dataclass
+class History:
+    """What happened: one entry a validation, the best of them, and whether the user stopped it."""
+
+    points: list[dict[str, Any]] = field(default_factory=list)
+    best_auc: float = -np.inf
+    best_epoch: float = 0.0
+    interrupted: bool = False
+    seconds: float = 0.0
+    events: int = 0
+
+
+Listener = Callable[[Progress], None]
+
+
+class LinkTraining:
+    """A training that can be stopped and taken up again after any epoch."""
+
+    def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
+        self.model, self.train, self.valid, self.settings = model, train, valid, settings
+        self.sampler = NegativeSampler(train)
+        self.rng = np.random.default_rng(settings.seed)
+        torch.manual_seed(settings.seed)
+        dealt = np.random.default_rng([settings.seed, 1])
+        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
+        self.dense, self.optimizers = make_optimizers(model, settings)
+        self.best: dict[str, Tensor] = {}
+        self.history = History()
+        self.epoch = 0
+        self.stale = 0
+
+    def run(
+        self, listener: Listener | None = None, after_epoch: Callable[[LinkTraining], None] | None = None
+    ) -> History:
+        """Train until the last epoch or until patience is over, and restore the best weights.
+
+        Ctrl-C stops at once and keeps the best so far.
+        """
+        if self.epoch == 0:
+            calibrate(self.model, self.train, self.sampler, self.settings)
+        try:
+            while self.epoch < self.settings.epochs and self.stale < self.settings.patience * self.settings.validations:
+                self._run_epoch(listener)
+                self.epoch += 1
+                if after_epoch is not None:
+                    after_epoch(self)
+        except KeyboardInterrupt:
+            self.history.interrupted = True
+        if self.best:
+            self.model.load_state_dict(self.best)
+        self.model.eval()
+        return self.history
+
+    def _run_epoch(self, listener: Listener | None) -> None:
+        settings, total = self.settings, len(self.train)
+        marks = [round(total * (k + 1) / settings.validations) for k in range(settings.validations)]
+        state, done, losses = self.model.empty_state(), 0, []
+        self.model.train()
+        for piece in self.train.chunks(settings.chunk):
+            start = time.perf_counter()
+            loss, state = self._step(piece, state)
+            spent = time.perf_counter() - start
+            done += len(piece)
+            losses.append(loss)
+            self.history.seconds += spent
+            self.history.events += len(piece)
+            progress = Progress(self.epoch, done, total, loss, len(piece) / spent)
+            if done >= marks[0]:
+                marks.pop(0)
+                progress.loss = float(np.mean(losses))
+                losses = []
+                progress.valid_auc = self._validate(self.epoch + done / total, progress.loss)
+            if listener is not None:
+                listener(progress)
+
+    def _step(self, piece: Events, state: State) -> tuple[float, State]:
+        negatives = self.sampler.draw(piece.src, piece.dst, self.rng, self.settings.negatives)
+        trace, state = self.model.advance(piece, state)
+        loss = link_loss(self.model, trace, piece, negatives, self.settings.cold_weight)
+        for optimizer in self.optimizers:
+            optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        torch.nn.utils.clip_grad_norm_(self.dense, self.settings.clip)
+        for optimizer in self.optimizers:
+            optimizer.step()
+        return float(loss.detach()), state
+
+    def _validate(self, epoch: float, loss: float) -> float:
+        self.model.eval()
+        found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
+        self.model.train()
+        speed = self.history.events / max(self.history.seconds, 1e-9)
+        self.history.points.append({"epoch": epoch, "loss": loss, "valid_auc": found, "events_per_s": speed})
+        self.stale += 1
+        if found > self.history.best_auc:
+            self.history.best_auc, self.history.best_epoch, self.stale = found, epoch, 0
+            self.best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
+        return found
+
+
+def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], list[torch.optim.Optimizer]]:
+    """The dense parameters, and the optimizers: Adam for them, sparse Adam for the node vectors."""
+    vectors = [] if model.inputs.vectors is None else [model.inputs.vectors.weight]
+    direct = getattr(model.head, "direct", None)
+    head = [] if direct is None else list(direct.parameters())
+    taken = {id(tensor) for tensor in (*vectors, *head)}
+    body: list[Tensor] = [tensor for tensor in model.parameters() if id(tensor) not in taken]
+    rate = settings.learning_rate
+    groups = [{"params": body, "lr": rate * settings.block_rate}]
+    if head:
+        groups.append({"params": head, "lr": rate})
+    optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=settings.weight_decay, fused=True)]
+    if vectors:
+        optimizers.append(torch.optim.SparseAdam(vectors, lr=rate * settings.vector_rate))
+    return [*body, *head], optimizers
+
+
+def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_weight: float) -> Tensor:
+    """The loss of one chunk; negatives [E, k] are destinations that were not met."""
+    size, count = negatives.shape
+    node = torch.from_numpy(np.concatenate([events.src, events.dst, negatives.ravel()])).to(model.device)
+    when = np.concatenate([events.time, events.time, np.repeat(events.time, count)])
+    past = trace.past(node, torch.from_numpy(when).to(model.device))
+    here = torch.arange(size, device=model.device)
+    pair = torch.cat([here, here.repeat_interleave(count)])
+    logits = model.link(past, size, pair)
+    happened = torch.arange(len(pair), device=model.device) < size
+    weight = torch.where(happened, 1.0, 1.0 / count) * _warmth(past, size, pair, cold_weight)
+    return (softplus(torch.where(happened, -logits, logits)) * weight).sum() / weight.sum().clamp(min=1.0)
+
+
+def _warmth(past: Past, left: int, pair: Tensor, cold_weight: float) -> Tensor:
+    """[Q] 1 where both ends have a history, `cold_weight` otherwise."""
+    known = ~past.facts[:, LAST].amax(dim=1).isinf()
+    return torch.where(known[:left][pair] & known[left:], 1.0, cold_weight).to(past.embedding.dtype)
+
+
+@torch.no_grad()
+def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: Settings) -> None:
+    """Set the scales of the weightless inputs from a sample of queries along one pass over the training log."""
+    model.eval()
+    rng = np.random.default_rng([settings.seed, 2])
+    share = min(1.0, SAMPLE / len(train))
+
+    def asked() -> Iterator[tuple[Past, int, Tensor]]:
+        state = model.empty_state()
+        for piece in train.chunks(2_048):
+            trace, state = model.advance(piece, state)
+            rows = np.flatnonzero(rng.random(len(piece)) < share)
+            src, dst, time = piece.src[rows], piece.dst[rows], piece.time[rows]
+            nodes = np.concatenate([src, dst, sampler.draw(src, dst, rng)[:, 0]])
+            past = trace.past(
+                torch.from_numpy(nodes).to(model.device), torch.from_numpy(np.tile(time, 3)).to(model.device)
+            )
+            yield past, len(rows), torch.arange(len(rows), device=model.device).repeat(2)
+
+    model.calibrate(asked())
+
+
+def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints) -> float:
+    """AUC of the validation events against one negative each, after replaying the training log."""
+    with torch.no_grad():
+        state = model.empty_state()
+        for piece in train.chunks(4_096):
+            _, state = model.advance(piece, state)
+    src, time_ = np.tile(valid.src, 2), np.tile(valid.time, 2)
+    scores, _ = score_along(model, state, valid, src, np.concatenate([valid.dst, negatives]), time_)
+    return auc(np.repeat([1, 0], len(valid)), scores)

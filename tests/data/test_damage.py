@@ -1,0 +1,63 @@
+"""Damaged files: bytes changed at random give one clear line or all the events, never fewer in silence."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tapgnn import Events
+from tapgnn.data import read_events, write_events
+from tapgnn.errors import DataError
+from tests.data.logs import put
+
+
+def outcome(path):
+    """The number of events, or None where the file is refused as it should be."""
+    try:
+        return len(read_events(path))
+    except DataError as error:
+        message = str(error)
+    assert "\n" not in message
+    assert path.name in message
+    return None
+
+
+def filled_lines(content):
+    return sum(bool(line.strip()) for line in content.split(b"\n"))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_no_damage_to_a_text_file_loses_events_in_silence(tmp_path, seed):
+    chance = random.Random(seed)
+    rows = [f"n{chance.randrange(5)},{chance.randrange(5)},{time}.5,0,1.25\n" for time in range(20)]
+    good = ("src,dst,time,label,f0\n" + "".join(rows)).encode()
+    for _ in range(40):
+        damaged = bytearray(good)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(damaged))
+            kind = chance.choice(["change", "insert", "delete", "cut"])
+            if kind == "change":
+                damaged[place] = chance.choice(b'\n\r,"; 0x\xff\0\t-e')
+            elif kind == "insert":
+                damaged.insert(place, chance.choice(b'\n\r,"; 0x\xff\0\t-e'))
+            elif kind == "delete":
+                del damaged[place]
+            elif place > 30:
+                del damaged[place:]
+        read = outcome(put(tmp_path, "log.csv", bytes(damaged)))
+        # All lines are events but the header, which may itself be damaged beyond recognition.
+        assert read is None or read in (filled_lines(damaged) - 1, filled_lines(damaged))
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "jsonl.gz", "parquet"])
+def test_no_damage_to_a_packed_file_loses_events_in_silence(tmp_path, ending):
+    chance, numbers = random.Random(ending), np.arange(300)
+    path = tmp_path / f"log.{ending}"
+    write_events(Events.from_arrays(numbers % 7, numbers % 5, numbers, numbers[:, None] * 0.5, numbers % 2), path)
+    good = path.read_bytes()
+    for turn in range(300):
+        damaged = bytearray(good)
+        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        if turn % 4 == 0:
+            del damaged[chance.randrange(len(damaged)) :]
+        assert outcome(put(tmp_path, path.name, bytes(damaged))) in (None, 300)

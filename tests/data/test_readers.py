@@ -1,0 +1,100 @@
+"""Readers: every spelling of a log gives the same events, and an error or a report tells what the events do not."""
+
+import gzip
+import logging
+
+import numpy as np
+import polars as pl
+import pytest
+
+from tapgnn.data import ReadReport, read_events, text
+from tapgnn.errors import DataError
+from tests.data.logs import put, table
+
+EXPECTED = [("ann", "bob", 1.0, 0, (0.5, 2.0)), (7, "ann", 2.5, 1, (1.0, -3.0))]
+SAME_EVENTS = {
+    "any order.csv": "label,time,f0,dst,f1,src\n0,1,0.5,bob,2,ann\n1,2.5,1,ann,-3,7\n",
+    "no header.csv": "ann,bob,1,0,0.5,2\n7,ann,2.5,1,1.0,-3\n",
+    "aliases.csv": "From,To,Timestamp,state_label,feature_0,feature_1\nann,bob,1,0,0.5,2\n7,ann,2.5,1,1,-3\n",
+    "blanks.csv": "src, dst, time, label, f0, f1\nann, bob, 1, 0, 0.5, 2\n 7,ann ,2.5,1,1,-3\n",
+    "semicolons.csv": "src;dst;time;label;f0;f1\nann;bob;1;0;0.5;2\n7;ann;2.5;1;1;-3\n",
+    "quotes.csv": 'src,dst,time,label,memo,f0,f1\n"ann",bob,"1",0,"two\nlines, a comma",0.5,2\n7,ann,2.5,1,"",1,-3\n',
+    "windows.csv": b"\xef\xbb\xbfsrc,dst,time,label,f0,f1\r\nann,bob,1,0,0.5,2\r\n7,ann,2.5,1,1,-3\r\n",
+    "no last newline.csv": "src,dst,time,label,f0,f1\nann,bob,1,0,0.5,2\n7,ann,2.5,1,1,-3",
+    "blank lines.csv": "\nsrc,dst,time,label,f0,f1\n\nann,bob,1,0,0.5,2\n\n7,ann,2.5,1,1,-3\n\n",
+    "unsorted.tsv": "src\tdst\ttime\tlabel\tf0\tf1\n7\tann\t2.5\t1\t1\t-3\nann\tbob\t1\t0\t0.5\t2\n",
+    "packed.csv.gz": gzip.compress(b"src,dst,time,label,f0,f1\nann,bob,1,0,0.5,2\n7,ann,2.5,1,1,-3\n"),
+    "objects.jsonl": '{"src":"ann","dst":"bob","time":1,"label":0,"f0":0.5,"f1":2}\n\n'
+    '{"dst":"ann","src":7,"time":"2.5","label":true,"f0":1,"f1":-3}\n',
+    "packed.jsonl.gz": gzip.compress(
+        b'{"src":"ann","dst":"bob","time":1,"label":0,"f0":0.5,"f1":2}\n'
+        b'{"dst":"ann","src":7,"time":2.5,"label":1,"f0":1,"f1":-3}\n'
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAME_EVENTS)
+def test_every_spelling_of_a_log_gives_the_same_events(tmp_path, name):
+    events = read_events(put(tmp_path, name, SAME_EVENTS[name]))
+    assert table(events) == EXPECTED
+
+
+def test_parquet_keeps_its_types(tmp_path):
+    frame = pl.DataFrame({"time": [1, 2], "dst": ["7", "ann"], "src": ["ann", "7"], "label": [True, False]})
+    frame.with_columns(pl.col("dst").cast(pl.Categorical)).write_parquet(tmp_path / "log.parquet")
+    assert table(read_events(tmp_path / "log.parquet")) == [("ann", "7", 1.0, 1, ()), ("7", "ann", 2.0, 0, ())]
+
+
+def test_the_report_tells_what_the_events_do_not(tmp_path):
+    report = ReadReport()
+    read_events(put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n"), report=report)
+    assert report == ReadReport(format="csv", rows=2, sorted=False, ignored=("memo",))
+
+
+def test_skipped_rows_are_counted_and_logged(tmp_path, caplog):
+    text = "src,dst,time\na,b,1\na,b\nb,c,soon\n,c,2\nc,d,3\n"
+    report = ReadReport()
+    with caplog.at_level(logging.WARNING, logger="tapgnn.data"):
+        events = read_events(put(tmp_path, "log.csv", text), skip_bad_rows=True, report=report)
+    assert [row[:3] for row in table(events)] == [("a", "b", 1.0), ("c", "d", 3.0)]
+    assert (report.rows, report.skipped) == (2, 3)
+    assert report.first_skipped == "log.csv line 3: it has 2 fields, expected 3"
+    assert "3 bad rows skipped" in caplog.text
+
+
+def test_an_error_names_the_line_as_an_editor_shows_it(tmp_path):
+    message = "payments.csv line 17: time 'soon' is not a number or an ISO date; fix the row or pass --skip-bad-rows"
+    rows = ["src,dst,time"] + [f"a,b,{row}" for row in range(30)]
+    rows[16] = "a,b,soon"
+    with pytest.raises(DataError) as error:
+        read_events(put(tmp_path, "payments.csv", "\n".join(rows)))
+    assert str(error.value) == message
+
+
+def test_the_line_is_right_behind_blank_lines_comments_and_fields_of_two_lines(tmp_path):
+    with pytest.raises(DataError, match=r"^log.csv line 6: time 'soon'"):
+        read_events(put(tmp_path, "log.csv", 'src,dst,time,memo\n\na,b,1,"one\ntwo"\n\na,b,soon,x\n'))
+    with pytest.raises(DataError, match=r"^log.edges line 5: time 'soon'"):
+        read_events(put(tmp_path, "log.edges", "% one\n\n1 2 3\n% two\n1 2 soon\n"))
+
+
+@pytest.mark.parametrize("block", [5, 7, 64])
+@pytest.mark.parametrize("name", SAME_EVENTS)
+def test_where_a_block_ends_does_not_matter(tmp_path, monkeypatch, name, block):
+    monkeypatch.setattr(text, "BLOCK", block)
+    assert table(read_events(put(tmp_path, name, SAME_EVENTS[name]))) == EXPECTED
+
+
+@pytest.mark.parametrize("name", ["fb-forum.edges", "fb-forum.networkrepository.edges"])
+def test_both_copies_of_fb_forum_hold_the_same_events(data_folder, name):
+    events = read_events(data_folder / name)
+    assert (len(events), len(events.vocabulary)) == (33_720, 899)
+    other = read_events(data_folder / "fb-forum.edges")
+    np.testing.assert_array_equal(events.time, other.time)
+    np.testing.assert_array_equal(events.src, other.src)
+
+
+def test_ratings_of_bitcoinotc_are_its_feature(data_folder):
+    events = read_events(data_folder / "soc-sign-bitcoinotc.csv")
+    assert (len(events), events.feature_width) == (35_592, 1)
+    assert set(np.unique(events.features)) <= set(range(-10, 11))

@@ -1,0 +1,65 @@
+"""Writers: what is written comes back exactly, and what a format cannot hold is refused."""
+
+import string
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tapgnn import Events
+from tapgnn.data import read_events, write_events
+from tapgnn.errors import DataError
+from tests.data.logs import same
+
+
+@st.composite
+def logs(draw):
+    """Events with ids of every kind, ties, labels and features."""
+    size = draw(st.integers(1, 30))
+    safe = st.text(string.printable.replace("\r", "").replace("\n", ""), min_size=1, max_size=5).filter(
+        lambda name: name == name.strip(" \t") and not name.lstrip("-").isdecimal()
+    )
+    pool = draw(st.lists(st.one_of(safe, st.integers(-(2**63), 2**63 - 1)), min_size=1, max_size=6, unique=True))
+    pick = st.lists(st.sampled_from(pool), min_size=size, max_size=size)
+    times = st.floats(-(2.0**52), 2.0**52, allow_nan=False)
+    width = draw(st.integers(0, 2))
+    vector = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=width, max_size=width)
+    return Events.from_arrays(
+        draw(pick),
+        draw(pick),
+        draw(st.lists(times, min_size=size, max_size=size)),
+        draw(st.lists(vector, min_size=size, max_size=size)) if width else None,
+        draw(st.none() | st.lists(st.integers(-5, 5), min_size=size, max_size=size)),
+    )
+
+
+@given(events=logs(), ending=st.sampled_from([".csv", ".tsv", ".jsonl", ".csv.gz", ".jsonl.gz", ".parquet"]))
+def test_what_is_written_comes_back_exactly(tmp_path_factory, events, ending):
+    path = tmp_path_factory.mktemp("round") / f"log{ending}"
+    if ending == ".parquet" and len({type(name) for name in events.vocabulary.ids}) > 1:
+        with pytest.raises(DataError, match="Parquet holds one type"):
+            write_events(events, path)
+    else:
+        write_events(events, path)
+        same(read_events(path), events)
+    assert not [left for left in path.parent.iterdir() if left != path]
+
+
+@pytest.mark.parametrize("name", ["7", "-12", " ann", "bob\t", "two\nlines", "a\rb", "nul\0", "", "\ud800"])
+def test_an_id_that_text_cannot_hold_is_refused_not_changed(tmp_path, name):
+    events = Events.from_arrays([name], ["other"], [1.0])
+    with pytest.raises(DataError, match="cannot hold the id"):
+        write_events(events, tmp_path / "log.csv")
+    assert list(tmp_path.iterdir()) == []
+    if name not in ("", "\ud800"):
+        write_events(events, tmp_path / "log.parquet")
+        same(read_events(tmp_path / "log.parquet"), events)
+
+
+def test_a_name_of_no_writable_format_is_refused(tmp_path):
+    events = Events.from_arrays([1], [2], [3.0])
+    for name in ("log.xlsx", "log", "log.parquet.gz"):
+        with pytest.raises(DataError, match="end the name in"):
+            write_events(events, tmp_path / name)
+    with pytest.raises(DataError, match="cannot be written"):
+        write_events(events, tmp_path / "missing" / "log.csv")
