@@ -1,6 +1,7 @@
 import re
 from dataclasses import fields, replace
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from tests.report.document import Document
 
 RUN = sample.run(queries=2000, sample=800, simulated=True)
 PARTS = [field.name for field in fields(Report) if field.name != "title"]
+NUMBERS = st.floats(-1e100, 1e100) | st.sampled_from([np.nan, np.inf, -np.inf])
 SECTIONS = {
     "results": {"metrics", "labels"},
     "ranking": {"labels"},
@@ -69,7 +71,7 @@ def test_a_page_can_be_read_without_seeing_it() -> None:
     levels = [int(element.tag[1]) for element in document.all() if re.fullmatch("h[1-6]", element.tag)]
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(after <= before + 1 for before, after in zip(levels, levels[1:], strict=False))
+    assert all(after <= before + 1 for before, after in pairwise(levels))
     for chart in document.all("svg"):
         assert chart.attributes.get("aria-hidden") == "true" or len(chart.attributes["aria-label"] or "") > 20
     for table in document.all("table"):
@@ -120,9 +122,9 @@ def test_any_part_may_be_missing(names: set[str]) -> None:
 
 @given(
     labels=st.lists(st.sampled_from([0, 1, 2]), max_size=6),
-    scores=st.lists(st.floats(), max_size=6),
-    times=st.lists(st.floats(), max_size=6),
-    measure=st.none() | st.floats(),
+    scores=st.lists(NUMBERS, max_size=6),
+    times=st.lists(NUMBERS | st.floats(1e9, 2e9), max_size=6),
+    measure=st.none() | NUMBERS,
     rows=st.integers(0, 4),
 )
 def test_any_numbers_give_a_page(
@@ -177,6 +179,13 @@ def test_without_a_table_the_headline_is_the_auc_of_the_scores() -> None:
 def test_only_simulated_data_is_called_simulated() -> None:
     assert 'class="badge">simulated data<' in render_report(RUN)
     assert 'class="badge"' not in render_report(replace(RUN, simulated=False))
+
+
+def test_results_on_validation_events_are_never_called_a_test() -> None:
+    page = Document(render_report(replace(RUN, period="validation", classification=None)))
+    text = " ".join(element.text for element in page.all("main"))
+    assert "Validation AUC 0.9" in text
+    assert not re.search(r"\btest\b", text, re.IGNORECASE)
 
 
 def test_the_best_of_a_column_is_bold() -> None:

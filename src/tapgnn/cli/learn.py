@@ -55,8 +55,8 @@ def evaluate(
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
-    say(f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}")
-    with Screen(estimator.epochs, seeds) as screen, stopping_all():
+    opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
+    with Screen(opening, estimator.epochs, seeds) as screen, stopping_all():
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
@@ -109,9 +109,9 @@ def fit(
     if wanted:
         check_labels(log.events)
     train, valid = cut_for_validation(log.events)
-    say(f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them")
+    opening = f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them"
     metrics = Metrics(out / METRICS, resume)
-    with Screen(estimator.epochs) as screen:
+    with Screen(opening, estimator.epochs) as screen:
         listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
         estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
     history = estimator.history_
@@ -119,9 +119,9 @@ def fit(
         say("stopped before the first validation; there is nothing to keep yet")
         raise typer.Exit(130)
     metrics.finish(history.points)
-    word = "stopped; kept the best so far" if history.interrupted else "done; kept the best"
-    say(f"{word}: validation AUC {history.best_auc:.4f} after {history.best_epoch:.1f} epochs")
-    result = _finish(out, log, estimator, train, valid, wanted and not history.interrupted, reading)
+    word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
+    say(f"{word}, those after {history.best_epoch:.1f} epochs (validation AUC {history.best_auc:.4f})")
+    result = _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
     if json:
         print_json(result)
     if history.interrupted:
@@ -138,15 +138,21 @@ def _all_of(*listeners: Any) -> Listener:
 
 
 def _finish(
-    out: Path, log: Log, model: TAPGNN, train: Events, valid: Events, classify: bool, reading: Reading
+    out: Path,
+    log: Log,
+    model: TAPGNN,
+    parts: tuple[Events, Events],
+    classify: bool,
+    reading: Reading,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Let the model observe the whole log, save it, and say what it is worth; gives the results."""
     from tapgnn.cli.outcome import examine, report_fit, result_table, verdict
 
-    found = examine(model, train, valid)
+    found = examine(model, *parts)
     # The log is not saved with the model, so there is no need to hold a copy of it.
     model.events_ = None
-    model.observe(valid)
+    model.observe(parts[1])
     learnt = _learn_labels(model, log) if classify else None
     digest = model.save(out)
     result = {
@@ -158,7 +164,8 @@ def _finish(
     }
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, model, found, learnt)
-    show(result_table(f"{log.title}, validation events", found.results), as_json=True)
+    title = f"{log.title}, {len(found.labels) // 2:,} validation events against newly drawn false ones"
+    show(result_table(title, found.results), as_json)
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; --classify learns them too")

@@ -27,8 +27,8 @@ from tapgnn.training.replay import represent_along, score_along
 
 NAME = "tapgnn"
 LARGEST_EXAM, LARGEST_MAP = 50_000, 2_000
-COLUMNS = {"auc": "AUC", "ap": "AP", "accuracy": "accuracy", "mrr": "MRR", "hits10": "hits@10"}
-COLUMNS |= {"historical_auc": "AUC, historical negatives", "transductive_auc": "AUC, known nodes"}
+COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10", "historical_auc": "AUC (hist.)"}
+HISTORICAL = "AUC (hist.): against destinations that the source met before, not random ones"
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
@@ -84,18 +84,17 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def result_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
     """Methods and their figures side by side; the best of a column is bold."""
-    shown = {
-        stem: name for stem, name in COLUMNS.items() if any(_figure(row, stem) is not None for row in rows.values())
-    }
+    shown = {stem: name for stem, name in COLUMNS.items() if _figure(rows[NAME], stem) is not None}
     best = {stem: max(_figure(row, stem) or 0.0 for row in rows.values()) for stem in shown}
-    table = Table(title=title, title_justify="left", box=None, pad_edge=False)
+    caption = HISTORICAL if "historical_auc" in shown else None
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for name in shown.values():
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for method, row in rows.items():
         cells = []
         for stem in shown:
-            value, spread = _figure(row, stem), row.get(f"{stem}_std", 0.0)
+            value, spread = _figure(row, stem), row.get("auc_std", 0.0) if stem == "auc" else 0.0
             text = "" if value is None else f"{value:.4f}" + (f" ±{spread:.4f}" if spread else "")
             cells.append(f"[bold]{text}[/bold]" if value == best[stem] else text)
         table.add_row(method, *cells)

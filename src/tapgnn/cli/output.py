@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.table import Table
 
 
-def say(message: str) -> None:
-    """A remark on standard error, as it stands."""
-    Console(stderr=True).print(message, markup=False, highlight=False, soft_wrap=True)
+def say(message: str, console: Console | None = None) -> None:
+    """A remark on standard error, as it stands; a bar that is drawn there has a console of its own."""
+    (console or Console(stderr=True)).print(message, markup=False, highlight=False, soft_wrap=True)
 
 
 def show(table: Table, as_json: bool) -> None:

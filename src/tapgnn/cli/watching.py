@@ -1,7 +1,7 @@
 """A training on the screen, in metrics.jsonl and in TensorBoard.
 
-Each of them is told of every step (`Progress`). On a terminal the screen is a bar with events/s, loss, validation AUC
-and the longest time that may remain; elsewhere it is one line per validation.
+Each of them is told of every step (`Progress`). On a terminal the screen is a bar with events/s, loss, best
+validation AUC and the time that remains if no epoch is spared; elsewhere it is one line per validation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tapgnn.cli.output import say, write_text
 from tapgnn.errors import ConfigError
@@ -25,17 +25,20 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """What a person sees of a training of at most `epochs` epochs for each of some seeds."""
+    """What a person sees of a training of at most `epochs` epochs for each of some seeds.
 
-    def __init__(self, epochs: int, seeds: int = 1) -> None:
-        self.epochs, self.seeds = epochs, seeds
+    `opening` is said with the first step: what is refused before that is refused in one line.
+    """
+
+    def __init__(self, opening: str, epochs: int, seeds: int = 1) -> None:
+        self.opening, self.epochs, self.seeds = opening, epochs, seeds
         self.seed: int | None = None
         self.turn, self.speed, self.best = -1, 0.0, -1.0
         console = Console(stderr=True)
         self.bar: Progress | None = None
         if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TextColumn("{task.fields[facts]}"))
-            left = (TimeElapsedColumn(), TextColumn("at most"), TimeRemainingColumn(), TextColumn("left"))
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[facts]}"))
+            left = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
             self.bar = Progress(*columns, *left, console=console, refresh_per_second=4)
             self.task = self.bar.add_task("preparing", total=None, facts="")
 
@@ -50,6 +53,8 @@ class Screen:
 
     def step(self, step: Step, seed: int = 0) -> None:
         """Show where the training stands."""
+        if self.seed is None:
+            say(self.opening, None if self.bar is None else self.bar.console)
         if seed != self.seed:
             self.seed, self.turn, self.best = seed, self.turn + 1, -1.0
         self.speed = step.events_per_s if not self.speed else 0.95 * self.speed + 0.05 * step.events_per_s
@@ -66,8 +71,8 @@ class Screen:
     def _draw(self, bar: Progress, step: Step) -> None:
         done = (self.turn * self.epochs + step.epoch) * step.total + step.done
         place = f"seed {self.turn + 1}/{self.seeds} " if self.seeds > 1 else ""
-        facts = f"{self.speed:,.0f} events/s  loss {step.loss:.3f}"
-        facts += f"  best AUC {self.best:.4f}" if self.best >= 0 else ""
+        facts = f"{self.speed:,.0f} events/s loss {step.loss:.3f}"
+        facts += f" AUC {self.best:.4f}" if self.best >= 0 else ""
         bar.update(
             self.task,
             description=f"{place}epoch {step.epoch + 1}/{self.epochs}",

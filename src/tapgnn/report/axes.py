@@ -25,7 +25,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _CALENDAR = (
     *((step, "m") for step in (1, 5, 15, 30)),
     *((step, "h") for step in (1, 3, 6, 12)),
-    *((step, "D") for step in (1, 2, 5, 10)),
+    *((step, "D") for step in (1, 2, 5, 10, 20)),
     *((step, "M") for step in (1, 2, 3, 6)),
     *((step, "Y") for step in (1, 2, 5, 10, 20, 50, 100)),
 )
@@ -78,6 +78,8 @@ def time_axis(times: ArrayLike, unix: bool) -> Axis:
     low, high = _range(times)
     for step, unit in _CALENDAR:
         start, stop = (int(end.astype(int)) for end in np.array([low, high]).astype("M8[s]").astype(f"M8[{unit}]"))
+        if stop - start > 20 * step:
+            continue
         dates = np.arange(-(-start // step) * step, stop + 1, step).astype(f"M8[{unit}]")
         named = [(float(date.astype("M8[s]").astype(int)), _date(date, unit)) for date in dates]
         named = [tick for tick in named if low <= tick[0] <= high]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MODEL = "tapgnn"
-_SHARES = ("auc", "ap", "accuracy", "mrr", "hits")
+_SHARES = {"auc", "ap", "accuracy", "mrr", "hits"}
 
 
 def _nothing() -> NDArray[Any]:
@@ -18,14 +18,15 @@ def _nothing() -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What one run gave; Q test queries of one seed, n embeddings of width d.
+    """What one run gave; Q queries of one seed, n embeddings of width d.
 
     title, subtitle, created   what was run, in which setting, when
+    period                     which part of the log the results are from: 'test', or 'validation'
     simulated                  whether the events are simulated; the page then says so at the top
     data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown as they are
     metrics                    method -> measure -> value, the model first; `auc_mean` and `auc_std` share a column
     history                    one row a validation point: seed, epoch, loss, valid_auc, events_per_s
-    labels, scores, times [Q]  the test queries: 0 or 1, the model's probability, when
+    labels, scores, times [Q]  the queries: 0 or 1, the model's probability, when
     baseline_scores            method -> scores [Q] of the same queries, any monotone score
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
     classification             labels, scores, auc, ap of the event classification
@@ -34,6 +35,7 @@ class Report:
 
     title: str
     subtitle: str = ""
+    period: str = "test"
     simulated: bool = False
     created: str = ""
     data: dict[str, Any] = field(default_factory=dict)
@@ -77,10 +79,10 @@ def stems(rows: dict[str, dict[str, float]]) -> list[str]:
 def is_share(stem: str) -> bool:
     """Whether a measure runs from 0 to 1 and more is better.
 
-    >>> is_share("auc_inductive"), is_share("ap"), is_share("seconds")
+    >>> is_share("valid_auc"), is_share("hits@10"), is_share("map_seconds")
     (True, True, False)
     """
-    return stem.replace("@", "_").split("_")[0] in _SHARES
+    return not _SHARES.isdisjoint(stem.replace("@", "_").split("_"))
 
 
 def mean_of(row: dict[str, float], stem: str) -> float:

@@ -19,6 +19,7 @@ from tapgnn.training import metrics
 
 MAP_WIDTH, MAP_HEIGHT = 760.0, 460.0
 MAP_POINTS, MAP_COLOURS = 4000, 10
+STEADY_BIN = 20
 _BAR_ROW, _BAR_WIDTH = 39.0, WIDTH - 64
 
 
@@ -77,14 +78,14 @@ def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Fi
     return Figure("Precision and recall", plot.svg("Precision-recall curves. " + _list("AP", areas)), caption)
 
 
-def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curve]) -> Figure:
-    """AUC in consecutive parts of the test period."""
+def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curve], period: str) -> Figure:
+    """AUC in consecutive parts of the period."""
     if not np.isfinite(times).all():
-        raise QueryError("some test queries have no finite time")
+        raise QueryError("some queries have no finite time")
     unix = is_unix(times)
     lines = [metrics.auc_along_time(labels, curve.scores, times) for curve in curves]
     if not np.isfinite(lines[0].auc).any():
-        raise QueryError("no part of the test period has both true and false events")
+        raise QueryError("no part of the period has both true and false events")
     plot = Plot(
         time_axis(np.concatenate([lines[0].start, lines[0].stop]), unix),
         linear_axis(np.concatenate([line.auc for line in lines]), "AUC", ceiling=1.0),
@@ -97,10 +98,10 @@ def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curv
         ]
         plot.line(middle, line.auc, f"tone-{curve.tone}")
         plot.dots(middle, line.auc, f"tone-{curve.tone}", tips, 3.5 if curve.tone == 0 else 2.5)
-    words = f"AUC along the test period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
+    words = f"AUC along the {period} period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
     size = count(int(np.median(lines[0].count)), "query")
     caption = f"{len(lines[0].auc)} consecutive parts of about {size} each; a falling line is a model that ages."
-    return Figure("AUC along the test period", plot.svg(words), caption)
+    return Figure(f"AUC along the {period} period", plot.svg(words), caption)
 
 
 def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Figure:
@@ -112,14 +113,16 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     held = [f"{edge}: {count(int(size), 'query')}" for edge, size in zip(edges, bins.count, strict=True)]
     plot.columns(bins.edges, 0.3 * share / share.max(), "mass", held)
     plot.line([0, 1], [0, 1], "chance", "perfect calibration")
-    plot.line(bins.predicted, bins.observed, "tone-0")
+    # The share of a handful of queries is mostly chance: such bins keep their dot, but the line leaves them out.
+    steady = bins.count >= STEADY_BIN
+    plot.line(bins.predicted[steady], bins.observed[steady], "tone-0")
     rows = zip(held, bins.predicted, bins.observed, strict=True)
     tips = [f"{where}; predicted {decimal(p)}, observed {decimal(o)}" for where, p, o in rows]
     plot.dots(bins.predicted, bins.observed, "tone-0", tips, 3 + 4 * np.sqrt(share))
     words = f"Calibration. Expected calibration error {decimal(bins.error)}."
     caption = (
         "On the dotted diagonal, 70 % means 70 in 100. "
-        f"Expected error {decimal(bins.error)}. Grey: where the queries lie."
+        f"Expected error {decimal(bins.error)}. Grey: where the queries lie; the line joins bins of {STEADY_BIN} or more."
     )
     return Figure("Calibration", plot.svg(words), caption)
 

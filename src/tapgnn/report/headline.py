@@ -79,7 +79,7 @@ def tiles(report: Report) -> list[Tile]:
             found.append(Tile(label(stem), decimal(mean_of(row, stem)), f"{rival} {decimal(other)}" if rival else ""))
     if len(report.labels):
         positives = int((np.asarray(report.labels) == 1).sum())
-        found.append(Tile("Test queries", number(len(report.labels)), f"{positives:,} true events"))
+        found.append(Tile(label(f"{report.period}_queries"), number(len(report.labels)), f"{positives:,} true events"))
     if "events" in report.data:
         nodes = f"{number(report.data['nodes'])} nodes" if "nodes" in report.data else ""
         found.append(Tile("Events in the log", number(report.data["events"]), nodes))

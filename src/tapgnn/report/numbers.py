@@ -120,10 +120,14 @@ def label(key: str) -> str:
 
 
 def is_unix(times: ArrayLike) -> bool:
-    """Whether times read as Unix seconds; the median decides, since a log may have a stray row at time 0."""
+    """Whether times read as Unix seconds: the median does, since a log may have a stray row at time 0, and all can.
+
+    >>> is_unix([0.0, 1133377860.0, 1133048580.0]), is_unix([0.0, 2678373.0])
+    (True, False)
+    """
     values = np.asarray(times, dtype=np.float64)
     values = values[np.isfinite(values)]
-    return bool(len(values)) and _UNIX_FROM <= float(np.median(values)) <= _UNIX_TO
+    return bool(len(values)) and np.abs(values).max() <= _UNIX_TO and float(np.median(values)) >= _UNIX_FROM
 
 
 def moment(time: float, unix: bool) -> str:

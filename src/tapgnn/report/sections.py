@@ -34,7 +34,8 @@ def ranking(report: Report) -> Section | None:
         return None
     curves, notes = _curves(report)
     drawn = _discrimination(notes, report.labels, curves)
-    words = [f"One seed, {count(len(report.labels), 'test query')}: how well scores tell true events from false ones."]
+    asked = count(len(report.labels), f"{report.period} query")
+    words = [f"One seed, {asked}: how well scores tell true events from false ones."]
     legend = [Key(c.name, c.tone, _areas(report.labels, c.scores)) for c in curves] if drawn else []
     head = ["Method", "AUC", "AP"]
     title = "ROC and precision-recall"
@@ -42,22 +43,22 @@ def ranking(report: Report) -> Section | None:
 
 
 def steadiness(report: Report) -> Section | None:
-    """AUC along the test period, and calibration."""
+    """AUC along the period, and calibration."""
     if not len(report.labels) or not len(report.scores):
         return None
     curves, _ = _curves(report)
     notes: list[str] = []
     drawn: list[Figure] = []
     if len(report.times) and curves:
-        what = "AUC along the test period"
-        drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves))
+        what = "AUC along time"
+        drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves, report.period))
     legend = [Key(curve.name, curve.tone) for curve in curves] if drawn else []
     probable = _drawn(notes, "Calibration", lambda: figures.calibration_figure(report.labels, report.scores))
     share = percent((np.asarray(report.labels) == 1).mean())
     words = ["Does the model hold up as time passes?"] if drawn else []
     if probable:
         words.append(
-            "Can its probabilities be taken at their word? They refer to the mix of the test queries, "
+            f"Can its probabilities be taken at their word? They refer to the mix of the {report.period} queries, "
             f"{share} true events; in the wild true events are rarer."
         )
     return Section(

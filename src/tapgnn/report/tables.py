@@ -63,13 +63,13 @@ def comparison(report: Report) -> Section | None:
         if is_share(stem)
     }
     rows = [(name, [_measure(row, stem, best.get(stem)) for stem in columns]) for name, row in table.items()]
-    words = ["Every method answers the same questions about the test period. The best of a column is bold."]
-    if any(math.isfinite(spread_of(row, stem)) for row in table.values() for stem in columns):
+    words = [f"Every method answers the same questions about the {report.period} period. The best of a column is bold."]
+    if any(spread_of(row, stem) > 0 for row in table.values() for stem in columns):
         words[0] += f" ± is the standard deviation {measured_over(report)}."
     terms = [(name, _METHODS[name]) for name in table if name in _METHODS]
     if terms:
         words.append("The trivial baselines learn nothing; each ranks by one fact:")
-    found = Table("Results on the test period", ["Method", *map(label, columns)], rows)
+    found = Table(f"Results on the {report.period} period", ["Method", *map(label, columns)], rows)
     return Section("results", "Results", words, terms=terms, tables=[found])
 
 

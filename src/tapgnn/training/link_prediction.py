@@ -104,7 +104,6 @@ class LinkTraining:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = NegativeSampler(train)
         self.rng = np.random.default_rng(settings.seed)
-        torch.manual_seed(settings.seed)
         dealt = np.random.default_rng([settings.seed, 1])
         self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
         self.dense, self.optimizers = make_optimizers(model, settings)
@@ -121,6 +120,7 @@ class LinkTraining:
         Ctrl-C stops at once and keeps the best so far.
         """
         if self.epoch == 0:
+            torch.manual_seed(self.settings.seed)
             calibrate(self.model, self.train, self.sampler, self.settings)
         try:
             while self.epoch < self.settings.epochs and self.stale < self.settings.patience * self.settings.validations:

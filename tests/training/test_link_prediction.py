@@ -1,0 +1,178 @@
+"""Training: it learns, repeats itself bit for bit, resumes to the same bits, and keeps the best when interrupted."""
+
+import numpy as np
+import pytest
+import torch
+
+from tapgnn import Config, Events, Model
+from tapgnn.data.negatives import NegativeSampler
+from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
+from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, validation_auc
+from tapgnn.training.replay import represent_along, score_along
+
+from ..streams import tiny_model
+
+
+def habits(size=1_500, seed=0):
+    """A log in which everyone keeps returning to two of thirty places."""
+    rng = np.random.default_rng(seed)
+    favourites = rng.integers(20, 50, (20, 2))
+    src = rng.integers(0, 20, size)
+    dst = favourites[src, rng.integers(0, 2, size)]
+    return Events.from_arrays(src, dst, np.arange(size, dtype=float))
+
+
+def training(epochs=2, log=None, **changes):
+    log = habits() if log is None else log
+    train, valid = log.slice(0, 1_200), log.slice(1_200, 1_500)
+    settings = Settings(**{"epochs": epochs, "chunk": 200, "validations": 2, **changes})
+    torch.manual_seed(settings.seed)
+    model = Model(Config.preset("adaptive", width=16).fitted_to(train), log.vocabulary)
+    return LinkTraining(model, train, valid, settings)
+
+
+def weights(run):
+    return {name: tensor.clone() for name, tensor in run.model.state_dict().items()}
+
+
+def same(first, second):
+    return first.keys() == second.keys() and all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_training_learns_what_repeats():
+    run = training(epochs=3)
+    history = run.run()
+    assert history.best_auc > 0.95
+    assert [point["epoch"] for point in history.points] == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0]
+    assert history.points[-1]["loss"] < history.points[0]["loss"]
+
+
+def test_the_best_weights_are_restored():
+    run = training(epochs=3, learning_rate=0.05)
+    history = run.run()
+    again = validation_auc(run.model, run.train, run.valid, run.valid_negatives)
+    assert again == max(point["valid_auc"] for point in history.points) == history.best_auc
+
+
+def test_a_seed_repeats_a_run_bit_for_bit_and_another_does_not():
+    runs = [training(seed=seed) for seed in (7, 7, 8)]
+    points = [[point["valid_auc"] for point in run.run().points] for run in runs]
+    assert points[0] == points[1]
+    assert same(weights(runs[0]), weights(runs[1]))
+    assert not same(weights(runs[0]), weights(runs[2]))
+
+
+def test_a_resumed_training_ends_in_the_bits_of_an_uninterrupted_one(tmp_path):
+    whole = training(epochs=3)
+    whole.run()
+    first = training(epochs=1)
+    first.run(after_epoch=lambda run: save_checkpoint(run, tmp_path))
+    second = training(epochs=3)
+    load_checkpoint(second, tmp_path)
+    second.run()
+    assert same(weights(whole), weights(second))
+    aucs = [[point["valid_auc"] for point in run.history.points] for run in (whole, second)]
+    assert aucs[0] == aucs[1]
+
+
+def test_a_checkpoint_of_another_training_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="no checkpoint"):
+        load_checkpoint(training(), tmp_path)
+    save_checkpoint(training(), tmp_path)
+    with pytest.raises(ModelFileError, match="other data or settings"):
+        load_checkpoint(training(chunk=100), tmp_path)
+    (tmp_path / "checkpoint.safetensors").write_bytes(b"broken")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load_checkpoint(training(), tmp_path)
+
+
+def test_an_interrupted_training_keeps_the_best_so_far():
+    run = training(epochs=5)
+
+    def interrupt(progress):
+        if progress.epoch == 1 and progress.valid_auc is not None:
+            raise KeyboardInterrupt
+
+    history = run.run(listener=interrupt)
+    assert history.interrupted
+    assert len(history.points) == 3
+    assert validation_auc(run.model, run.train, run.valid, run.valid_negatives) == history.best_auc
+
+
+def test_training_stops_when_patience_is_over():
+    run = training(epochs=50, patience=1, learning_rate=0.3)
+    history = run.run()
+    assert len(history.points) < 100
+    stale = len(history.points) - 1 - int(np.argmax([point["valid_auc"] for point in history.points]))
+    assert stale >= 2
+
+
+def test_a_step_touches_only_the_vectors_of_its_chunk():
+    run = training()
+    before = run.model.inputs.vectors.weight.detach().clone()
+    chunk = run.train.slice(0, 1)
+    run.model.train()
+    run._step(chunk, run.model.empty_state())
+    moved = (run.model.inputs.vectors.weight.detach() != before).any(dim=1).nonzero().flatten().tolist()
+    assert set(moved) <= {0, int(chunk.src[0]) + 1, int(chunk.dst[0]) + 1} | {
+        row + 1 for row in NegativeSampler(run.train).draw(chunk.src, chunk.dst, np.random.default_rng(0))[:, 0]
+    }
+
+
+def test_only_warm_queries_count_unless_cold_ones_are_given_a_weight():
+    log = Events.from_arrays([0, 0, 0], [1, 1, 2], [1.0, 2.0, 3.0])
+    model = tiny_model(vocabulary=log.vocabulary)
+    trace, _ = model.advance(log, model.empty_state())
+    negatives = np.array([[2], [2], [1]])
+
+    def loss(events, drawn, cold):
+        return float(link_loss(model, trace, events, drawn, cold).detach())
+
+    assert loss(log.slice(0, 1), negatives[:1], 0.0) == 0.0
+    assert loss(log.slice(0, 1), negatives[:1], 1.0) > 0.0
+    assert loss(log, negatives, 0.0) > 0.0
+
+
+def test_the_loss_of_several_negatives_is_the_mean_of_their_losses():
+    log = habits(400)
+    model = tiny_model(vocabulary=log.vocabulary, span=400.0, origin=0.0)
+    state = model.advance(log.slice(0, 300), model.empty_state())[1]
+    chunk = log.slice(300, 350)
+    trace, _ = model.advance(chunk, state)
+    drawn = NegativeSampler(log).draw(chunk.src, chunk.dst, np.random.default_rng(0), 3)
+    together, *apart = (
+        float(link_loss(model, trace, chunk, rows, 1.0).detach()) for rows in (drawn, *drawn.T[:, :, None])
+    )
+    assert together == pytest.approx(np.mean(apart), rel=1e-6)
+
+
+@pytest.mark.parametrize("chunk", [1, 7, 10_000])
+def test_scores_along_a_stream_do_not_depend_on_the_chunks(chunk):
+    log = habits(60)
+    model = tiny_model(vocabulary=log.vocabulary, span=60.0, origin=0.0)
+    rng = np.random.default_rng(0)
+    time = rng.choice(np.append(log.time, 100.0), 40)
+    src, dst = rng.integers(0, len(log.vocabulary), (2, 40))
+    scores, state = score_along(model, model.empty_state(), log, src, dst, time, chunk)
+    for row in range(40):
+        before = log.between(-np.inf, time[row])
+        _, live = model.advance(before, model.empty_state())
+        one = model.score(live, src[[row]], dst[[row]], time[[row]])
+        assert scores[row] == pytest.approx(float(one.detach()), abs=1e-9)
+    z, _ = represent_along(model, model.empty_state(), log, src, time, chunk)
+    assert z.shape == (40, 8)
+    assert state.clock == 59.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"learning_rate": 0.0}, "learning_rate must be positive"),
+        ({"cold_weight": 2.0}, "cold_weight must lie"),
+    ],
+)
+def test_wrong_settings_are_refused(changes, words):
+    with pytest.raises(ConfigError, match=words):
+        Settings(**changes)
