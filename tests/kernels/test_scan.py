@@ -181,7 +181,7 @@ def test_two_threads_give_the_bits_of_one():
     value, chain = torch.tensor(rng.normal(size=(4001, 64)), dtype=torch.float32), chains(rng, 4001, 300)
     initial = torch.zeros(300, 64, dtype=torch.float64)
     results = []
-    for threads in (1, 2):
+    for threads in (2, 1):  # the suite goes on with one
         torch.set_num_threads(threads)
         results.append(scan.scan_sum(value, None, initial, chain)[0])
     assert scan._PARALLEL_FROM < 4001 * 64

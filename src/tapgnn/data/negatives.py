@@ -1,4 +1,4 @@
-"""Negatives: what did not happen, to compare with what did (DESIGN section 7).
+"""Negatives: what did not happen, to compare with what did.
 
 A negative keeps the source and the time of a positive and replaces its destination.
 

@@ -1,4 +1,4 @@
-"""Splits: a log cut along time into training, validation and test events (DESIGN section 7).
+"""Splits: a log cut along time into training, validation and test events.
 
 `split_paper` is what was really run for the paper: the cuts lie at 70 % and 85 % of the *distinct timestamps*, and
 validation and test events that touch a node unseen in training are dropped. `split_strict` cuts by events, drops

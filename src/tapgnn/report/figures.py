@@ -122,7 +122,8 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     words = f"Calibration. Expected calibration error {decimal(bins.error)}."
     caption = (
         "On the dotted diagonal, 70 % means 70 in 100. "
-        f"Expected error {decimal(bins.error)}. Grey: where the queries lie; the line joins bins of {STEADY_BIN} or more."
+        f"Expected error {decimal(bins.error)}. "
+        f"Grey: where the queries lie; the line joins bins of {STEADY_BIN} and more."
     )
     return Figure("Calibration", plot.svg(words), caption)
 

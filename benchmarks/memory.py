@@ -1,0 +1,70 @@
+"""Peak memory of training on 10 million simulated events from a Parquet file (N = 100,000, d = 64).
+
+The stream is simulated into a Parquet file by one process and trained on by another, whose peak is reported. Prints one
+JSON object as the last line.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+
+def train(path, steps):
+    """Read the file and train for one epoch, or for so many chunks of it."""
+    import torch
+
+    from tapgnn import Config, Model
+    from tapgnn.data import read_events
+    from tapgnn.data.splits import split_strict
+    from tapgnn.training.link_prediction import LinkTraining, Settings
+
+    torch.set_num_threads(1)
+    start = time.perf_counter()
+    events = read_events(path)
+    read = time.perf_counter() - start
+    split = split_strict(events)
+    model = Model(Config.preset("adaptive", width=64).fitted_to(split.train), events.vocabulary)
+    run = LinkTraining(model, split.train, split.valid, Settings(epochs=1, validations=1, chunk=4_096))
+
+    def stop(progress):
+        if steps and progress.done >= steps * 4_096:
+            raise KeyboardInterrupt
+
+    history = run.run(listener=stop)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    return {
+        "peak_gb": round(peak, 2),
+        "events": len(events),
+        "nodes": len(events.vocabulary),
+        "trained_events": history.events,
+        "read_s": round(read, 1),
+        "train_events_per_s": round(history.events / history.seconds),
+        "validated": bool(history.points),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--events", type=int, default=10_000_000)
+    parser.add_argument("--chunks", type=int, default=0, help="stop after so many chunks; 0 trains a whole epoch")
+    parser.add_argument("--file", default="")
+    options = parser.parse_args()
+    if options.file:
+        print(json.dumps(train(options.file, options.chunks)))
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "payments.parquet")
+        sizes = ["--events", str(options.events), "--accounts", "90000", "--merchants", "10000", "--days", "365"]
+        tapgnn = Path(sys.executable).with_name("tapgnn")
+        subprocess.run([str(tapgnn), "simulate", str(path), *sizes], check=True, stdout=sys.stderr)
+        again = [sys.executable, __file__, "--file", str(path), "--chunks", str(options.chunks)]
+        print(subprocess.run(again, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+if __name__ == "__main__":
+    main()
