@@ -1,4 +1,4 @@
-"""`advance` in chunks without gradients (K = 2, d = 128): events per second, and whether cost or memory grow with the log.
+"""`advance` in chunks without gradients (K = 2, d = 128): events per second, and whether cost or memory grow.
 
 Three logs of 10 thousand, 100 thousand and 1 million events over the same 10,000 nodes, each in a process of its own so
 that peak memory is its own. Prints one JSON object as the last line.

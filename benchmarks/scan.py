@@ -20,10 +20,10 @@ KEEP_PAGES = {
 if any(os.environ.get(name) != value for name, value in KEEP_PAGES.items()):
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_PAGES})
 
-import numpy as np
-import torch
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
 
-from tapgnn.kernels.scan import scan_sum
+from tapgnn.kernels.scan import scan_sum  # noqa: E402
 
 ROWS, WIDTH, THREADS, ROUNDS = 300_000, 128, 2, 9
 

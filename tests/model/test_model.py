@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
 from tapgnn.errors import ConfigError, LateEventError, QueryError, StateError, TapgnnError
 from tapgnn.model import PRESETS
 
-from ..streams import assert_same_state, tiny_model
+from ..streams import assert_same_state, streams, tiny_model
 
 
 @pytest.fixture
@@ -233,3 +235,17 @@ def test_an_empty_chunk_changes_nothing(events):
     assert_same_state(state, before, tolerance=0)
     assert trace.embedding.shape == (0, 8)
     assert model.query(trace, [0], [9.0]).shape == (1, 8)
+
+
+@given(data=st.data())
+def test_facts_are_encoded_the_same_in_plain_torch(data):
+    events = data.draw(streams())
+    model = tiny_model(vocabulary=events.vocabulary)
+    trace, state = model.advance(events, model.empty_state())
+    node = torch.arange(-1, len(events.vocabulary))
+    time = torch.full((len(node),), float(events.time[-1]), dtype=torch.float64)
+    for past in (trace.past(node, time), state.past(node, time + 2.0)):
+        model.facts.calibrate(model.facts.plain(past))
+        facts, encoded = model.facts.describe(past)
+        torch.testing.assert_close(facts, model.facts(past), rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(encoded, model.facts.encode(model.facts(past)), rtol=1e-8, atol=1e-8)

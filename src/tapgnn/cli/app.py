@@ -7,7 +7,6 @@ is ours, and keeps its traceback.
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -93,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         code = 130
     if code == 130:
-        typer.echo("stopped", err=True)
+        typer.echo("tapgnn: stopped by Ctrl-C", err=True)
     return code if isinstance(code, int) else 0
 
 
@@ -111,7 +110,3 @@ def _usage(error: Exception) -> str:
     name = getattr(getattr(error, "param", None), "name", None)
     place = f" (on the command line or in {config.source(context)})" if name in (context.default_map or {}) else ""
     return f"{message}{place}; see '{context.command_path} --help'"
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -46,13 +46,13 @@ def inspect(events: EventsArgument, reading: Reading, json: Json = False, config
 
     log = read_log(events, reading)
     facts = describe(log.events, was_sorted=log.report.sorted)
-    table = Table(title=log.title, title_justify="left", show_header=False, box=None, pad_edge=False)
+    table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
     for key, words in WORDS.items():
         if facts.get(key) is not None:
             table.add_row(_shown(facts[key]), words)
-    show(table, json)
+    show(log.title, table, json)
     if log.report.ignored:
         say(f"columns not used: {', '.join(log.report.ignored)}")
     if json:
@@ -129,7 +129,7 @@ def list_datasets(json: Json = False) -> None:
         path = find_dataset(name)
         table.add_row(name, f"{entry.events:,}", f"{entry.nodes:,}", "no" if path is None else str(path))
         entries.append({"name": name, "events": entry.events, "nodes": entry.nodes, "url": entry.url, "path": path})
-    show(table, json)
+    show("Public data sets of the paper", table, json)
     say("Set TAPGNN_DATA to a folder that holds some of them, or run 'tapgnn datasets download NAME'.")
     if json:
         print_json({"datasets": entries})

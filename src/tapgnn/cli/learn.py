@@ -60,7 +60,7 @@ def evaluate(
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
-    show(result_table(title, rows), json)
+    show(title, result_table(rows), json)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     if out is not None:
@@ -165,7 +165,7 @@ def _finish(
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, model, found, learnt)
     title = f"{log.title}, {len(found.labels) // 2:,} validation events against newly drawn false ones"
-    show(result_table(title, found.results), as_json)
+    show(title, result_table(found.results), as_json)
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; --classify learns them too")

@@ -28,7 +28,7 @@ from tapgnn.training.replay import represent_along, score_along
 NAME = "tapgnn"
 LARGEST_EXAM, LARGEST_MAP = 50_000, 2_000
 COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10", "historical_auc": "AUC (hist.)"}
-HISTORICAL = "AUC (hist.): against destinations that the source met before, not random ones"
+HISTORICAL = "AUC (hist.): false destinations that the source had met before"
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
@@ -82,12 +82,12 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {NAME: own, **results["baselines"]}
 
 
-def result_table(title: str, rows: Mapping[str, Mapping[str, float]]) -> Table:
+def result_table(rows: Mapping[str, Mapping[str, float]]) -> Table:
     """Methods and their figures side by side; the best of a column is bold."""
     shown = {stem: name for stem, name in COLUMNS.items() if _figure(rows[NAME], stem) is not None}
     best = {stem: max(_figure(row, stem) or 0.0 for row in rows.values()) for stem in shown}
     caption = HISTORICAL if "historical_auc" in shown else None
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left", box=None, pad_edge=False)
+    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for name in shown.values():
         table.add_column(name, justify="right", no_wrap=True)

@@ -20,9 +20,11 @@ def say(message: str, console: Console | None = None) -> None:
     (console or Console(stderr=True)).print(message, markup=False, highlight=False, soft_wrap=True)
 
 
-def show(table: Table, as_json: bool) -> None:
+def show(title: str, table: Table, as_json: bool) -> None:
     """A table for people: on standard output, unless a JSON object is to stand there."""
-    Console(stderr=as_json).print(table)
+    console = Console(stderr=as_json)
+    console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
+    console.print(table)
 
 
 def print_json(value: Any) -> None:

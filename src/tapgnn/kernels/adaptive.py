@@ -33,9 +33,10 @@ class Adaptive(Kernel):
             raise ConfigError(f"{rates} rates a clock need {self.groups} channels, there are {width}; lower rates")
         half_lives = torch.logspace(math.log10(1 / 3), math.log10(1 / 300), max(rates, 1))[:rates]
         self.log_rate = nn.Parameter(torch.log(math.log(2) / half_lives).repeat(2, 1))
-        self.register_buffer("group", channel_groups(width, self.groups), persistent=False)
+        spread = torch.nn.functional.one_hot(channel_groups(width, self.groups), self.groups).T.float()
+        self.register_buffer("spread", spread, persistent=False)
         self.register_buffer("role_of_count", torch.arange(2).repeat_interleave(self.groups), persistent=False)
-        self.group: Tensor
+        self.spread: Tensor
         self.role_of_count: Tensor
         self.of_counts = nn.Linear(2 * self.groups, width, bias=False)
 
@@ -82,5 +83,5 @@ class Adaptive(Kernel):
         return total / self._by_channel(both) + weighed
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
-        """[., width] the value of each channel's group."""
-        return by_group.index_select(1, self.group)
+        """[., width] the value of each channel's group; a product, because its backward is one too."""
+        return by_group @ self.spread

@@ -162,16 +162,15 @@ class Model(nn.Module):
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""
-        return self._project(past, None if self.facts is None else self.facts(past))
+        return self._project(past, None if self.facts is None else self.facts.describe(past)[0])
 
     def link(self, past: Past, left: int, pair: Tensor) -> Tensor:
         """Logits [Q] of pairs: the first `left` queries are left ends, the others right ends.
 
         pair [Q] names the left end of each right end, so that an end in many pairs is described once.
         """
-        facts = None if self.facts is None else self.facts(past)
+        facts, encoded = (None, None) if self.facts is None else self.facts.describe(past)
         z = self._project(past, facts)
-        encoded = None if self.facts is None or facts is None else self.facts.encode(facts)
         ends = [
             Side(z[rows], None if encoded is None else encoded[rows]) for rows in (slice(0, left), slice(left, None))
         ]
@@ -183,7 +182,7 @@ class Model(nn.Module):
     def _project(self, past: Past, facts: Tensor | None) -> Tensor:
         if facts is None:
             return self.projection(past)  # type: ignore[no-any-return]
-        return self.projection(past, self.inputs(past.node), facts)  # type: ignore[no-any-return]
+        return self.projection(past, facts, self.inputs)  # type: ignore[no-any-return]
 
     def walks(self, left: Past, right: Past, pair: Tensor) -> Tensor:
         """[Q, .] cosines of the sketches of pairs; pair [Q] is the row of `left` for each row of `right`."""

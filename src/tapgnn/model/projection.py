@@ -1,21 +1,27 @@
 """From the past of a node to its representation at the time of a query (eq. 8), and the facts it and the head read.
 
     z(v,t) = W2 relu(W1 [h(v,t'), cos(w (t - t') + b)])                  preset paper
-    z(v,t) = relu(LayerNorm(P h(v,t') + V h_0(v) + R facts(v,t)))        with facts
+    z(v,t) = relu(LayerNorm(P h(v,t') + R facts(v,t) [+ V h_0(v)]))      with facts
 
 t' is the node's latest instant before t. A node with no history has h = 0 and no time encoding, and its facts say so.
+h_0 is added where nodes have given features: then a node says something before its first event.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
+import numba as nb
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
+from tapgnn.model.inputs import Inputs
 from tapgnn.model.state import Past
 
 # Columns that say whether there was ever an event, as source, as destination, in any role.
@@ -54,6 +60,17 @@ class Facts(nn.Module):
     def forward(self, past: Past) -> Tensor:
         """[Q, width]"""
         return (self.plain(past) - self.centre) / self.scale
+
+    def describe(self, past: Past) -> tuple[Tensor, Tensor]:
+        """The facts [Q, width], and encoded [Q, encoded_width]."""
+        if past.facts.device.type != "cpu":
+            facts = self(past)
+            return facts, self.encode(facts)
+        facts = self.centre.new_empty(len(past), self.width)
+        encoded = self.centre.new_empty(len(past), self.encoded_width)
+        tensors = (past.facts, past.time, past.seen, self.rate, self.centre, self.scale, self.graded, self.edges)
+        _describe(self.unit, *(tensor.detach().contiguous().numpy() for tensor in (*tensors, facts, encoded)))
+        return facts, encoded
 
     def encode(self, facts: Tensor) -> Tensor:
         """[Q, encoded_width] from the facts [Q, width]."""
@@ -95,6 +112,52 @@ class Facts(nn.Module):
             self.edges[place] = torch.quantile(values, level) + 1e-3 * torch.arange(bins + 1)
 
 
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def _describe(
+    unit: Any,
+    past: Any,
+    time: Any,
+    seen: Any,
+    rate: Any,
+    centre: Any,
+    scale: Any,
+    graded: Any,
+    edges: Any,
+    facts: Any,
+    encoded: Any,
+) -> None:
+    """`Facts.forward` and `Facts.encode` in one pass; the columns are those of `Facts.plain`."""
+    width, bins = facts.shape[1], edges.shape[1] - 1
+    for q in range(len(past)):
+        row = past[q]
+        for role in range(2):
+            never = row[2 + role] == -np.inf
+            facts[q, role] = 0.0 if never else np.log1p((time[q] - row[2 + role]) / unit)
+            facts[q, 3 + role] = 0.0 if never else np.log1p(seen[q] - row[4 + role])
+            facts[q, 6 + role] = 1.0 if never else 0.0
+            facts[q, 9 + role] = np.log(row[role] + COUNT_FLOOR)
+        last = max(row[2], row[3])
+        unknown = last == -np.inf
+        ticks = 0.0 if unknown else seen[q] - max(row[4], row[5])
+        facts[q, 2] = 0.0 if unknown else np.log1p((time[q] - last) / unit)
+        facts[q, 5] = np.log1p(ticks)
+        facts[q, 8] = 1.0 if unknown else 0.0
+        for h in range(len(rate)):
+            kept = np.exp(-ticks * rate[h])
+            for role in range(2):
+                facts[q, 11 + 2 * h + role] = np.log(row[6 + 2 * h + role] * kept + COUNT_FLOOR)
+        for j in range(width):
+            facts[q, j] = (facts[q, j] - centre[j]) / scale[j]
+            encoded[q, j] = facts[q, j]
+        place = width
+        for g in range(len(graded)):
+            value = facts[q, graded[g]]
+            for k in range(bins):
+                share = (value - edges[g, k]) / (edges[g, k + 1] - edges[g, k])
+                encoded[q, place] = min(max(share, 0.0), 1.0)
+                place += 1
+
+
 class Projection(nn.Module):
     """z(v,t) as in the paper: a two-layer MLP on the embedding and the encoded pause."""
 
@@ -117,17 +180,20 @@ class Projection(nn.Module):
 
 
 class FactProjection(nn.Module):
-    """z(v,t) from the embedding, what the node is, and its facts."""
+    """z(v,t) from the embedding, the facts, and, where nodes have given features, what the node is."""
 
     def __init__(self, config: Config, facts: int) -> None:
         super().__init__()
-        self.transform = nn.Linear(2 * config.width + facts, config.width)
+        self.transform = nn.Linear(config.width + facts, config.width)
+        self.of_node = linear_or_none(config.width if config.node_features else 0, config.width)
         self.norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
-    def forward(self, past: Past, node: Tensor, facts: Tensor) -> Tensor:
-        """z [Q, d] from the past, h_0 [Q, d] and the facts [Q, .]."""
-        mixed = self.transform(torch.cat([past.embedding, node, facts], dim=1))
+    def forward(self, past: Past, facts: Tensor, inputs: Inputs) -> Tensor:
+        """z [Q, d] from the past and the facts [Q, .]."""
+        mixed = self.transform(torch.cat([past.embedding, facts], dim=1))
+        if self.of_node is not None:
+            mixed = mixed + self.of_node(inputs(past.node))
         return self.dropout(torch.relu(self.norm(mixed)))  # type: ignore[no-any-return]
 
 

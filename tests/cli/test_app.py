@@ -1,0 +1,160 @@
+"""The entry point: help that is true and quick, errors that are one line."""
+
+import inspect
+import re
+import subprocess
+import sys
+import types
+
+import pytest
+
+import tapgnn as package
+from tapgnn.cli import app, data
+from tapgnn.cli.options import Learning
+from tapgnn.data.formats import FORMATS
+from tapgnn.errors import TapgnnError
+from tapgnn.estimator import TAPGNN
+from tapgnn.evaluation import PROTOCOLS
+from tapgnn.kernels import KERNELS
+from tapgnn.model.config import PRESETS
+from tests.cli.command import tapgnn
+from tests.data.logs import put
+from tests.data.malformed import BAD, GOOD
+
+COMMANDS = ("inspect", "simulate", "datasets", "evaluate", "fit", "embed", "score", "rank")
+
+
+def test_help_names_every_command_and_every_command_has_help():
+    for words in ((), ("--help",), ("-h",)):
+        shown = tapgnn(*words)
+        assert shown.code == 0
+        assert all(name in shown.out for name in COMMANDS)
+    for name in (*COMMANDS, "datasets list", "datasets download"):
+        assert f"Usage: tapgnn {name}" in tapgnn(*name.split(), "--help").out
+
+
+def test_version_is_that_of_the_package():
+    assert tapgnn("--version").out == f"tapgnn {package.__version__}\n"
+
+
+def test_help_names_every_choice_there_is():
+    shown = " ".join(re.sub("[│╭╰─╮╯]", " ", tapgnn("evaluate", "--help").out).split())
+    for name in (*FORMATS, *KERNELS, *PRESETS, *PROTOCOLS):
+        assert name in shown
+
+
+def test_the_defaults_that_help_shows_are_those_of_the_estimator():
+    truth = TAPGNN().get_params()
+    shown = {
+        name: hint.__metadata__[0].show_default
+        for name, hint in inspect.get_annotations(Learning, eval_str=True).items()
+    }
+    unset = {"threads": "as torch sees fit"}
+    unset |= dict.fromkeys(("kernel", "layers", "width", "dropout"), "of the preset")
+    assert shown == {name: unset.get(name) or str(truth[name]) for name in shown}
+
+
+def test_help_does_not_wait_for_torch():
+    """The modules of the command line, without what `import tapgnn` brings, import nothing heavy."""
+    folder = package.__path__[0]
+    script = f"""
+import sys, types
+sys.modules["tapgnn"] = types.ModuleType("tapgnn")
+sys.modules["tapgnn"].__path__ = [{folder!r}]
+from tapgnn.cli import main
+assert main(["fit", "--help"]) == 0
+heavy = {{"torch", "numba", "numpy", "polars", "sklearn"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("nothing", "No such command 'nothing'"),
+        ("fit log.csv", "Missing option '--out'"),
+        ("fit", "Missing argument 'EVENTS'"),
+        ("fit log.csv --out m --wdith 3", "--width"),
+        ("fit log.csv --out m --width wide", "--width"),
+        ("fit log.csv --out m --width 0", "width must be at least 1"),
+        ("fit log.csv --out m --epochs 0", "epochs must be at least 1"),
+        ("fit log.csv --out m --dropout 2", "dropout must lie in"),
+        ("fit log.csv --out m --seed -1", "seed must not be negative"),
+        ("fit log.csv --out m --threads 0", "threads must be at least 1"),
+        ("fit log.csv --out m --tensorboard b", "needs the package tensorboard"),
+        ("fit log.csv --out m", "log.csv does not exist"),
+        ("fit fb-form --out m", "did you mean fb-forum?"),
+        ("fit . --out m", "is a folder"),
+        ("evaluate log.csv --kernel gnc", "kernel 'gnc' is not one of gcn"),
+        ("evaluate log.csv --preset best", "preset 'best' is not one of"),
+        ("evaluate log.csv --format excel", "log.csv does not exist"),
+        ("inspect log.csv --config none.toml", "none.toml cannot be read"),
+        ("simulate log.xlsx", "ends in one of .csv"),
+        ("simulate log.csv --fraud 2", "fraud share from 0 to 0.5"),
+        ("datasets download nothing", "no data set is called 'nothing'"),
+        ("datasets download reddit", "pass --sha256"),
+        ("datasets download reddit --unverified --url ftp://x", "is not an http or https address"),
+        ("rank nowhere a", "is not a saved model"),
+        ("embed nowhere", "pass either NODES, or --queries"),
+        ("score nowhere --src a", "pass either both --src and --dst, or --queries"),
+        ("rank nowhere a -k 0", "-k must be at least 1"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(words, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert says in tapgnn(*words.split()).refusal
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_malformed_file_is_one_line_and_exit_code_2(case, tmp_path):
+    name, content, says = BAD[case]
+    assert says in tapgnn("inspect", put(tmp_path, name, content)).refusal
+
+
+@pytest.mark.parametrize("command", ["inspect", "evaluate", "fit --out m"])
+def test_every_command_refuses_a_malformed_file_alike(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    put(tmp_path, "log.csv", GOOD.replace(",2,1,", ",soon,1,"))
+    name, *rest = command.split()
+    says = "tapgnn: log.csv line 3: time 'soon' is not a number or an ISO date; fix the row or pass --skip-bad-rows"
+    assert tapgnn(name, "log.csv", *rest).refusal == says
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.csv"]
+
+
+def test_a_log_too_short_to_split_is_one_line(tmp_path):
+    path = put(tmp_path, "log.csv", "src,dst,time\na,b,1\n")
+    for words in (("evaluate", path), ("evaluate", path, "--protocol", "paper"), ("fit", path, "--out", tmp_path)):
+        assert "distinct times" in tapgnn(*words).refusal
+    assert "protocol 'odd' is not one of" in tapgnn("evaluate", path, "--protocol", "odd").refusal
+
+
+def test_an_unforeseen_error_keeps_its_traceback(monkeypatch, tmp_path):
+    broken = types.ModuleType("tapgnn.cli.stream")
+    monkeypatch.setitem(sys.modules, "tapgnn.cli.stream", broken)
+    with pytest.raises(ImportError):
+        app.main(["simulate", str(tmp_path / "log.csv")])
+
+
+def test_a_message_over_several_lines_becomes_one(monkeypatch):
+    def refuse(*_, **__):
+        raise TapgnnError("one\n  two")
+
+    monkeypatch.setattr("tapgnn.data.find_dataset", refuse)
+    assert data.list_datasets
+    assert tapgnn("datasets", "list").refusal == "tapgnn: one two"
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(tmp_path):
+    blocked = put(tmp_path, "file", "")
+    assert str(blocked) in tapgnn("simulate", blocked / "log.csv", "--events", 10).refusal
+
+
+def test_ctrl_c_is_exit_code_130(monkeypatch):
+    def stop(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tapgnn.data.find_dataset", stop)
+    outcome = tapgnn("datasets", "list")
+    assert (outcome.code, outcome.err) == (130, "tapgnn: stopped by Ctrl-C\n")

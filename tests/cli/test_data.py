@@ -1,0 +1,126 @@
+"""inspect, simulate and datasets."""
+
+import json
+
+import pytest
+
+from tapgnn.cli.stream import write_stream
+from tapgnn.data import DATASETS, checksum, describe, read_events
+from tapgnn.data.simulator import simulate, simulate_stream
+from tests.cli.command import tapgnn
+from tests.data.logs import put, same
+from tests.data.site import BODY, digest, served_site
+
+SIZE = {"events": 2_000, "accounts": 200, "merchants": 30, "days": 9.0}
+OPTIONS = [word for name, value in SIZE.items() for word in (f"--{name}", value)]
+
+
+def test_inspect_prints_the_data_table_and_the_same_as_json(log):
+    outcome = tapgnn("inspect", log, "--json")
+    facts = describe(read_events(log), was_sorted=True)
+    assert outcome.last == {"name": "payments.csv", "simulated": True, **facts}
+    assert outcome.out.count("\n") == 1
+    assert "payments.csv (simulated)" in outcome.err
+    table = tapgnn("inspect", log).out
+    assert f"{facts['message_links']:,}" in table
+    assert "temporal nodes" in table
+
+
+def test_inspect_mentions_columns_that_are_not_used(tmp_path):
+    log = put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n")
+    outcome = tapgnn("inspect", log, "--json")
+    assert "columns not used: memo" in outcome.err
+    assert outcome.last["sorted"] is False
+    assert outcome.last["simulated"] is False
+
+
+def test_rows_left_out_are_mentioned_once_and_never_beside_a_refusal(tmp_path):
+    log = put(tmp_path, "log.csv", "src,dst,time\na,b,soon\n")
+    assert "holds no events (1 bad rows)" in tapgnn("inspect", log, "--skip-bad-rows").refusal
+
+
+def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
+    assert "tapgnn datasets download fb-forum" in tapgnn("inspect", "fb-forum").refusal
+    put(tmp_path, "fb-forum.edges", "1 2 3\n")
+    assert "has 33,720" in tapgnn("inspect", "fb-forum").refusal
+    put(tmp_path, "fb-forum.edges", "".join(f"{row % 9} {row % 7} {row}\n" for row in range(33_720)))
+    assert tapgnn("inspect", "fb-forum", "--json").last["name"] == "fb-forum"
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "jsonl.gz", "parquet"])
+def test_a_simulated_file_holds_the_simulated_events(ending, tmp_path):
+    path = tmp_path / "new" / f"log.{ending}"
+    outcome = tapgnn("simulate", path, *OPTIONS, "--seed", 3, "--fraud", 0.02, "--json")
+    same(read_events(path), simulate(**SIZE, seed=3, fraud=0.02))
+    assert outcome.last["simulated"] is True
+    assert outcome.last["fraudulent_events"] == 40
+    assert "2,000 simulated payments over 9 days, 40 of them fraud" in outcome.err
+    assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.simulated.json"]
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl.gz", "parquet"])
+def test_a_stream_is_written_piece_by_piece(ending, tmp_path):
+    path = tmp_path / f"log.{ending}"
+    pieces = write_stream(simulate_stream(**SIZE, chunk=300), path)
+    next(pieces)
+    assert not path.exists()
+    assert len(list(pieces)) == 6
+    same(read_events(path), simulate(**SIZE))
+
+
+def test_a_stream_that_breaks_leaves_nothing(tmp_path):
+    def broken():
+        yield from simulate_stream(**SIZE, chunk=300)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(write_stream(broken(), tmp_path / "log.csv"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_very_file_is_called_simulated(tmp_path):
+    path = tmp_path / "log.csv"
+    tapgnn("simulate", path, *OPTIONS)
+    assert tapgnn("inspect", path, "--json").last["simulated"] is True
+    path.write_text("src,dst,time\na,b,1\n")
+    assert tapgnn("inspect", path, "--json").last["simulated"] is False
+    put(tmp_path, "log.csv.simulated.json", "[]")
+    assert tapgnn("inspect", path, "--json").last["simulated"] is False
+
+
+def test_datasets_are_listed_with_where_they_are(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
+    put(tmp_path, "fb-forum.edges", "1 2 3\n")
+    outcome = tapgnn("datasets", "list", "--json")
+    entries = {entry["name"]: entry["path"] for entry in outcome.last["datasets"]}
+    assert list(entries) == list(DATASETS)
+    assert entries.pop("fb-forum") == str(tmp_path / "fb-forum.edges")
+    assert set(entries.values()) == {None}
+    assert all(name in outcome.err for name in DATASETS)
+
+
+def test_a_data_set_is_downloaded_verified_and_found(tmp_path, monkeypatch):
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path / "cache"))
+    with served_site() as site:
+        words = ("datasets", "download", "fb-forum", "--url", site.url())
+        assert "the SHA-256 is" in tapgnn(*words).refusal
+        outcome = tapgnn(*words, "--sha256", digest(BODY), "--json")
+        path = tmp_path / "cache" / "fb-forum.edges"
+        assert outcome.last == {"name": "fb-forum", "path": str(path), "sha256": checksum(path)}
+        assert path.read_bytes() == BODY
+        elsewhere = tapgnn(*words, "--sha256", digest(BODY), "--folder", tmp_path / "here")
+        assert f"set TAPGNN_DATA={tmp_path / 'here'}" in elsewhere.err
+        site.codes = [404]
+        gone = tapgnn(*words, "--sha256", digest(BODY), "--folder", tmp_path / "new")
+        assert "answered 404" in gone.refusal
+
+
+def test_the_note_beside_a_simulated_file_says_how_it_was_made(tmp_path):
+    path = tmp_path / "log.csv"
+    tapgnn("simulate", path, *OPTIONS, "--seed", 5)
+    note = json.loads((tmp_path / "log.csv.simulated.json").read_text())
+    assert {name: note[name] for name in SIZE} == SIZE
+    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, checksum(path), "log_amount")
