@@ -9,7 +9,7 @@ import types
 import pytest
 
 import tapgnn as package
-from tapgnn.cli import app, data
+from tapgnn.cli import app
 from tapgnn.cli.options import Learning
 from tapgnn.data.formats import FORMATS
 from tapgnn.errors import TapgnnError
@@ -142,7 +142,6 @@ def test_a_message_over_several_lines_becomes_one(monkeypatch):
         raise TapgnnError("one\n  two")
 
     monkeypatch.setattr("tapgnn.data.find_dataset", refuse)
-    assert data.list_datasets
     assert tapgnn("datasets", "list").refusal == "tapgnn: one two"
 
 

@@ -1,0 +1,189 @@
+"""fit and evaluate: what they write, that a training can be stopped and taken up again, what stands in the JSON."""
+
+import json
+import os
+import re
+import signal
+
+import numba
+import numpy as np
+import pytest
+import torch
+
+from tapgnn import TAPGNN
+from tapgnn.data import load_dataset, read_events
+from tapgnn.evaluation import checksum
+from tapgnn.evaluation import evaluate as library_evaluate
+from tests.cli.command import SMALL, started, tapgnn
+from tests.data.logs import put
+
+FILES = {"checkpoint.safetensors", "estimator.safetensors", "fit.json", "metrics.jsonl", "model.json", "report.html"}
+FILES |= {"state.safetensors", "vocabulary.json", "weights.safetensors"}
+
+
+@pytest.fixture
+def one_thread():
+    """The bits of a training depend on the number of threads; --threads is for the whole process."""
+    before = torch.get_num_threads(), numba.get_num_threads()
+    yield ("--threads", "1")
+    torch.set_num_threads(before[0])
+    numba.set_num_threads(before[1])
+
+
+def points(folder):
+    lines = (folder / "metrics.jsonl").read_text().splitlines()
+    return [{key: value for key, value in json.loads(line).items() if key != "events_per_s"} for line in lines]
+
+
+def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
+    folder, outcome = fitted
+    assert {path.name for path in folder.iterdir()} == FILES
+    assert outcome.out.count("\n") == 1
+    assert outcome.last == json.loads((folder / "fit.json").read_text())
+    assert outcome.last["name"] == "payments.csv"
+    assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
+    assert outcome.last["classification"]["positives"] == 150
+    page = (folder / "report.html").read_text()
+    assert "imulated" in page
+    assert "recency" in page
+    assert "validation AUC" in outcome.err
+    assert "labels: AUC" in outcome.err
+
+
+def test_the_saved_model_has_observed_the_whole_log(model, log):
+    found, events = TAPGNN.load(model), read_events(log)
+    assert found.state_.clock == events.time[-1]
+    assert found.state_.events == len(events)
+    assert found.classifier_ is not None
+
+
+def test_fit_gives_the_model_that_the_library_gives(model, log, tmp_path):
+    found = TAPGNN.load(model)
+    events = read_events(log)
+    again = TAPGNN(width=16, epochs=1).fit(events)
+    later = events.time[-1] + 5.0
+    names = events.vocabulary.ids[:8]
+    np.testing.assert_allclose(found.embed(names, later), again.embed(names, later), rtol=1e-4, atol=1e-5)
+
+
+def test_a_training_that_is_taken_up_again_ends_as_one_that_was_not_stopped(log, tmp_path, one_thread):
+    options = (*one_thread, "--width", 16, "--seed", 4)
+    assert tapgnn("fit", log, "--out", tmp_path / "whole", *options, "--epochs", 2).code == 0
+    assert tapgnn("fit", log, "--out", tmp_path / "parts", *options, "--epochs", 1).code == 0
+    resumed = tapgnn("fit", log, "--out", tmp_path / "parts", *options, "--epochs", 2, "--resume", "--json")
+    assert points(tmp_path / "parts") == points(tmp_path / "whole")
+    assert resumed.last["model_sha256"] == json.loads((tmp_path / "whole" / "fit.json").read_text())["model_sha256"]
+
+
+def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on(log, tmp_path, one_thread):
+    folder = tmp_path / "stopped"
+    options = (*one_thread, "--width", 16, "--patience", 500, "--out", folder)
+    process = started("fit", log, *options, "--epochs", 500, "--json")
+    said = []
+    for line in process.stderr:
+        said.append(line)
+        if re.match(r"epoch 1\.[1-9]", line):
+            process.send_signal(signal.SIGINT)
+            break
+    out, err = process.communicate()
+    assert process.returncode == 130, "".join(said) + err
+    assert "kept the best weights so far" in err
+    assert "--resume" in err
+    assert "Traceback" not in err
+    assert json.loads(out.splitlines()[-1])["interrupted"] is True
+    assert tapgnn("rank", folder, "a00015", "-k", 1).code == 0
+
+    assert tapgnn("fit", log, *options, "--epochs", 3, "--resume").code == 0
+    whole = tmp_path / "whole"
+    tapgnn("fit", log, *options[:-1], whole, "--epochs", 3)
+    assert points(folder) == points(whole)
+
+
+def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeypatch):
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    outcome = tapgnn("fit", log, "--out", tmp_path / "model", *SMALL)
+    assert outcome.code == 130
+    assert "nothing to keep" in outcome.err
+    assert not (tmp_path / "model" / "model.json").exists()
+
+
+def test_ctrl_c_ends_an_evaluation_and_not_only_one_seed(log, monkeypatch):
+    def stop(*_):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    before = signal.getsignal(signal.SIGINT)
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json")
+    assert (outcome.code, outcome.out) == (130, "")
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_metrics_of_a_cut_line_and_of_epochs_to_be_done_again_are_dropped(log, tmp_path, one_thread):
+    options = (*one_thread, "--width", 16, "--out", tmp_path)
+    tapgnn("fit", log, *options, "--epochs", 1)
+    first = points(tmp_path)
+    with open(tmp_path / "metrics.jsonl", "a") as stream:
+        stream.write('{"epoch": 1.5, "loss": 9.0, "valid_auc": 0.1, "events_per_s": 1.0}\n{"epoch": 2.0, "lo')
+    tapgnn("fit", log, *options, "--epochs", 2, "--resume")
+    assert points(tmp_path)[:2] == first
+    assert [round(point["epoch"], 1) for point in points(tmp_path)] == [0.6, 1.0, 1.6, 2.0]
+
+
+def test_resume_needs_a_checkpoint_of_the_same_training(log, model, tmp_path):
+    assert "holds no checkpoint" in tapgnn("fit", log, "--out", tmp_path, *SMALL, "--resume").refusal
+    other = ("--width", 16, "--seed", 9, "--resume")
+    assert "other data or settings" in tapgnn("fit", log, "--out", model, *other).refusal
+
+
+@pytest.mark.parametrize(
+    ("labels", "words", "says"),
+    [
+        (None, ("--classify",), "there is no label to learn"),
+        ([0] * 40, ("--classify",), "only one kind of label"),
+        ([1] * 20 + [0] * 20, ("--label", "kind"), "the next 15 % of the events have only one kind of label"),
+    ],
+)
+def test_labels_that_cannot_be_learnt_are_refused_before_the_training(labels, words, says, tmp_path):
+    header = "src,dst,time" + ("" if labels is None else ",kind")
+    rows = [f"a{row % 5},b{row % 7},{row}" + ("" if labels is None else f",{labels[row]}") for row in range(40)]
+    log = put(tmp_path, "log.csv", "\n".join([header, *rows]))
+    named = () if labels is None else ("--label", "kind")
+    assert says in tapgnn("fit", log, "--out", tmp_path / "model", *named, *words).refusal
+    assert not (tmp_path / "model").exists()
+
+
+def test_naming_a_label_learns_it_and_a_log_with_labels_offers_to(log, tmp_path):
+    named = tapgnn("fit", log, "--out", tmp_path / "a", *SMALL, "--label", "label", "--json")
+    assert named.last["classification"]["test_auc"] > 0
+    silent = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--json")
+    assert silent.last["classification"] is None
+    assert "--classify learns them too" in silent.err
+    refused = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--label", "label", "--no-classify", "--json")
+    assert refused.last["classification"] is None
+
+
+def test_evaluate_gives_what_the_library_gives_with_the_heuristics_beside_it(log, tmp_path):
+    outcome = tapgnn("evaluate", log, *SMALL, "--protocol", "paper", "--seeds", 2, "--json", "--out", tmp_path)
+    events = load_dataset(log)
+    truth = library_evaluate(events, TAPGNN(width=16, epochs=1), "paper", 2).results
+    assert outcome.last == {"name": "payments.csv", "simulated": True, **json.loads(json.dumps(truth))}
+    assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
+    assert outcome.last["data_sha256"] == checksum(events)
+    assert outcome.last["seeds"] == [0, 1]
+    assert {"auc_mean", "auc_std", "baselines", "versions", "protocol"} <= set(outcome.last)
+    assert all("auc_mean" in row for row in outcome.last["baselines"].values())
+    assert outcome.out.count("\n") == 1
+    assert all(name in outcome.err for name in ("tapgnn", *outcome.last["baselines"]))
+    assert "seed 1  epoch 1.0 of 1" in outcome.err
+    assert "imulated" in (tmp_path / "report.html").read_text()
+
+
+def test_the_strict_protocol_is_the_default_and_the_table_goes_to_standard_output(log):
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 1)
+    assert outcome.code == 0
+    assert "protocol strict" in outcome.out
+    assert "MRR" in outcome.out
+    assert "the best trivial method" in outcome.err

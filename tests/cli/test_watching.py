@@ -1,0 +1,53 @@
+"""A training on the screen: a bar on a terminal, lines elsewhere; and TensorBoard."""
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from tapgnn.cli import watching
+from tapgnn.cli.watching import Board, Screen
+from tapgnn.errors import ConfigError
+from tapgnn.training.link_prediction import Progress as Step
+
+STEPS = [Step(0, 50, 100, 0.7, 900.0), Step(0, 100, 100, 0.6, 1100.0, 0.8), Step(1, 100, 100, 0.5, 1000.0, 0.75)]
+
+
+def shown(monkeypatch, terminal, seeds=1):
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=80)
+    monkeypatch.setattr(watching, "Console", lambda stderr: console)
+    monkeypatch.setattr("tapgnn.cli.output.Console", lambda stderr: console)
+    with Screen("here it begins", 2, seeds) as screen:
+        for seed in range(seeds):
+            for step in STEPS:
+                screen.step(step, seed)
+    return stream.getvalue()
+
+
+def test_a_terminal_shows_a_bar_with_speed_loss_auc_and_remaining_time(monkeypatch):
+    text = shown(monkeypatch, terminal=True)
+    assert "here it begins" in text
+    last = next(line for line in reversed(text.splitlines()) if "epoch" in line)
+    for part in ("epoch 2/2", "events/s", "loss 0.500", "AUC 0.8000", "ETA", "━"):
+        assert part in last
+    assert "seed 2/2" in shown(monkeypatch, terminal=True, seeds=2)
+
+
+def test_elsewhere_every_validation_is_a_line(monkeypatch):
+    assert shown(monkeypatch, terminal=False).splitlines() == [
+        "here it begins",
+        "epoch 1.0 of 2  loss 0.6000  validation AUC 0.8000  910 events/s  best so far",
+        "epoch 2.0 of 2  loss 0.5000  validation AUC 0.7500  914 events/s",
+    ]
+    lines = shown(monkeypatch, terminal=False, seeds=2).splitlines()
+    assert lines[3].startswith("seed 1  epoch 1.0 of 2")
+    assert lines[3].endswith("best so far")
+
+
+def test_tensorboard_is_told_of_every_step_where_it_is_installed(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    with pytest.raises(ConfigError, match="pip install tensorboard"):
+        Board(tmp_path)
+    pytest.importorskip("tensorboard")
