@@ -226,12 +226,12 @@ class Events:
                 raise EventError(f"border {border} is outside 0..{len(self)}")
             if 0 < border < len(self) and self.time[border - 1] == self.time[border]:
                 raise EventError(f"border {border} cuts the instant {self.time[border]}; cut between two times")
-        return self._rows(slice(start, stop))
+        return self.take(slice(start, stop))
 
     def between(self, start: float, stop: float) -> Events:
         """Events with start <= time < stop."""
         low, high = np.searchsorted(self.time, [start, stop], side="left")
-        return self._rows(slice(int(low), int(high)))
+        return self.take(slice(int(low), int(high)))
 
     def chunks(self, size: int) -> Iterator[Events]:
         """Consecutive pieces of about `size` events, cut only between instants.
@@ -244,7 +244,7 @@ class Events:
         while start < len(self):
             stop = min(start + size, len(self))
             stop = int(np.searchsorted(self.time, self.time[stop - 1], side="right"))
-            yield self._rows(slice(start, stop))
+            yield self.take(slice(start, stop))
             start = stop
 
     def append(self, later: Events) -> Events:
@@ -271,7 +271,8 @@ class Events:
             labels=_joined(self.labels, later.labels),
         )
 
-    def _rows(self, rows: Any) -> Events:
+    def take(self, rows: Any) -> Events:
+        """Chosen rows, by slice, mask or ascending positions; they may leave a part of an instant out."""
         return replace(
             self,
             src=self.src[rows],

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tapgnn.baselines import EdgeBank, Method, Popularity, Recency, replay
 from tapgnn.baselines.method import history_before
 from tapgnn.data.negatives import sample_negatives
-from tapgnn.data.splits import Split, split_paper, take
+from tapgnn.data.splits import Split, split_paper
 from tapgnn.errors import ConfigError, LateEventError, QueryError
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.training.metrics import auc
@@ -81,9 +81,9 @@ def test_nothing_at_or_after_the_query_changes_its_score(
     for query in range(len(time)):
         future = stream.time >= time[query]
         shuffled = np.random.default_rng(seed).permutation(int(future.sum()))
-        other = take(stream, np.concatenate([np.flatnonzero(~future), np.flatnonzero(future)[shuffled]]))
+        other = stream.take(np.concatenate([np.flatnonzero(~future), np.flatnonzero(future)[shuffled]]))
         other.time[:] = stream.time
-        for changed in (other, take(stream, ~future)):
+        for changed in (other, stream.take(~future)):
             method = make()
             method.fit(train, stream)
             assert method.replay(changed, src[[query]], dst[[query]], time[[query]])[0] == scores[query]

@@ -46,8 +46,22 @@ def test_elsewhere_every_validation_is_a_line(monkeypatch):
     assert lines[3].endswith("best so far")
 
 
-def test_tensorboard_is_told_of_every_step_where_it_is_installed(monkeypatch, tmp_path):
+def test_tensorboard_that_is_not_installed_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match="pip install tensorboard"):
         Board(tmp_path)
-    pytest.importorskip("tensorboard")
+
+
+def test_tensorboard_holds_every_step(tmp_path):
+    reading = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    board = Board(tmp_path)
+    for step in STEPS:
+        board.step(step)
+    board.writer.close()
+    found = reading.EventAccumulator(str(tmp_path)).Reload()
+    assert [(point.step, round(point.value, 4)) for point in found.Scalars("loss")] == [
+        (50, 0.7),
+        (100, 0.6),
+        (200, 0.5),
+    ]
+    assert [(point.step, round(point.value, 4)) for point in found.Scalars("valid_auc")] == [(100, 0.8), (200, 0.75)]

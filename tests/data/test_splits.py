@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.data.splits import split_paper, split_strict, take, touches_unseen
+from tapgnn.data.splits import split_paper, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
 
@@ -76,7 +76,7 @@ def test_the_paper_cuts_distinct_times_and_drops_unseen_nodes(events: list[tuple
     first, second = times[len(times) * 70 // 100], times[len(times) * 85 // 100]
     train = log.between(-np.inf, first)
     later = [log.between(first, second), log.between(second, np.inf)]
-    known = [take(part, ~touches_unseen(part, train)) for part in later]
+    known = [part.take(~touches_unseen(part, train)) for part in later]
     if len(times) < 4 or not all(map(len, known)):
         with pytest.raises(EventError, match="needs 4 of them" if len(times) < 4 else "unseen in training"):
             split_paper(log)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from tapgnn.cli.log import Log
 from tapgnn.data import describe
-from tapgnn.data.splits import Split, split_strict, take, touches_unseen
+from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation import Evaluation, Exam, checksum, heuristics, sigmoid, versions
@@ -52,7 +52,7 @@ def check_labels(events: Events) -> None:
 
 def examine(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
     """The model, which has observed `train`, and the trivial methods on the validation events (a sample of many)."""
-    asked = take(valid, _spread(len(valid), LARGEST_EXAM))
+    asked = valid.take(_spread(len(valid), LARGEST_EXAM))
     split = Split(train, valid.slice(0, 0), asked, np.zeros(0, dtype=bool), touches_unseen(asked, train))
     exam = Exam(split, "paper", model.seed)
     logits, _ = score_along(model.model_, model.state_.copy(), valid, exam.src, exam.dst, exam.time)

@@ -9,7 +9,7 @@ Invariant: every part shares the vocabulary object of the log, and no instant li
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,18 +81,6 @@ def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0
     return _cut(events, int(borders[first]), int(borders[second]))
 
 
-def take(events: Events, rows: NDArray[np.int64] | Bools) -> Events:
-    """The chosen rows of a log, in its order, with its vocabulary."""
-    return replace(
-        events,
-        src=events.src[rows],
-        dst=events.dst[rows],
-        time=events.time[rows],
-        features=None if events.features is None else events.features[rows],
-        labels=None if events.labels is None else events.labels[rows],
-    )
-
-
 def touches_unseen(events: Events, train: Events) -> Bools:
     """[E] whether either end of each event never occurs in the training events."""
     seen = np.zeros(len(events.vocabulary), dtype=bool)
@@ -114,7 +102,7 @@ def _cut(events: Events, first: int, second: int) -> Split:
 
 
 def _kept(part: str, events: Events, unseen: Bools) -> Events:
-    kept = take(events, ~unseen)
+    kept = events.take(~unseen)
     if not len(kept):
         raise EventError(
             f"no {part} event is left: all {len(events)} touch a node unseen in training; "

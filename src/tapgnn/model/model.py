@@ -147,7 +147,7 @@ class Model(nn.Module):
         return self._embed(events, view, flow, nodes, None)[0]
 
     def query(self, where: State | Trace, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> Tensor:
-        """z(v,t) [Q, d] of rows of the vocabulary (-1: a node nobody knows) at times after their last activity."""
+        """z(v,t) [Q, d] of rows of the vocabulary (-1: a node nobody knows), at times after what was absorbed."""
         return self.represent(where.past(*self._asked(nodes, times)))
 
     def score(
@@ -270,10 +270,9 @@ class Model(nn.Module):
             return carried.new_empty(view.size, 0)
         owner = self._tensor(view.owner())
         config = self.config
-        rows = propagate_sketches(
+        return propagate_sketches(
             flow, owner, self.sketch_rate.to(self.device), carried, config.sketch_width, config.sketch_steps
         )
-        return rows
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.device)
