@@ -1,4 +1,4 @@
-# make setup: create .venv.  make test: the suite.  make check: lint, types, layers.  make demo: the core at work.
+# make setup: create .venv.  make test: the suite.  make check: lint, types, layers.  make demo: a tour on simulated data.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -23,11 +23,24 @@ check: setup
 	$(BIN)/lint-imports
 
 demo: setup
-	$(BIN)/python examples/core.py
+	mkdir -p demo
+	@echo "== 1. A SIMULATED payment network: accounts, merchants, daily rhythm, fraud rings. Nothing in it is real."
+	$(BIN)/tapgnn simulate demo/payments.parquet --events 50000 --accounts 3000 --merchants 300 --days 90 --fraud 0.01
+	$(BIN)/tapgnn inspect demo/payments.parquet
+	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
+	$(BIN)/tapgnn evaluate demo/payments.parquet --seeds 1 --epochs 3 --out demo/evaluation
+	@echo "== 3. Train on everything, learn to tell fraud, save, and write a report."
+	$(BIN)/tapgnn fit demo/payments.parquet --epochs 3 --classify --out demo/model
+	@echo "== 4. Ask the saved model: whom will this account pay next?"
+	$(BIN)/tapgnn rank demo/model a00001 -k 5
+	@echo
+	@echo "The reports: demo/evaluation/report.html and demo/model/report.html (open them in a browser)."
+	@echo "Next: tapgnn --help, the examples in README.md, or your own log: tapgnn evaluate LOG.csv"
 
 bench: setup
 	$(BIN)/python benchmarks/scan.py
 	$(BIN)/python benchmarks/forward.py
+	$(BIN)/python benchmarks/training.py
 
 clean:
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo
