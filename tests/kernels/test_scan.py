@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from tapgnn.kernels import scan
+from tapgnn.kernels import loops, scan
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
 
@@ -176,6 +176,20 @@ def test_operators_pass_opcheck():
     torch.library.opcheck(ops.gather_sum, (value, index, None, inbox))
 
 
+@pytest.mark.parametrize("groups", [0, 2])
+def test_streamed_results_have_the_bits_of_stored_ones(monkeypatch, groups):
+    rng = np.random.default_rng(0)
+    value, chain = torch.tensor(rng.normal(size=(200, 24)), dtype=torch.float32), chains(rng, 200, 9)
+    initial = torch.tensor(rng.normal(size=(9, 24)))
+    decay = torch.tensor(rng.uniform(0, 1, (200, groups))) if groups else None
+    stored = (*scan.scan_sum(value, decay, initial, chain), *slopes(scan.scan_sum, [value, decay, initial], chain))
+    monkeypatch.setattr(loops, "STREAM_FROM", 0)
+    assert loops.streams(value)
+    streamed = (*scan.scan_sum(value, decay, initial, chain), *slopes(scan.scan_sum, [value, decay, initial], chain))
+    for one, other in zip(stored, streamed, strict=True):
+        assert torch.equal(one, other)
+
+
 def test_two_threads_give_the_bits_of_one():
     rng = np.random.default_rng(0)
     value, chain = torch.tensor(rng.normal(size=(4001, 64)), dtype=torch.float32), chains(rng, 4001, 300)
@@ -184,7 +198,7 @@ def test_two_threads_give_the_bits_of_one():
     for threads in (2, 1):  # the suite goes on with one
         torch.set_num_threads(threads)
         results.append(scan.scan_sum(value, None, initial, chain)[0])
-    assert scan._PARALLEL_FROM < 4001 * 64
+    assert loops.PARALLEL_FROM < 4001 * 64
     assert torch.equal(*results)
 
 

@@ -15,21 +15,13 @@ are a segmented doubling scan in plain torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
-import numba as nb
-import numpy as np
 import torch
 from torch import Tensor
 
-# Below this many numbers a second thread costs more than it brings.
-_PARALLEL_FROM = 1 << 17
-# float32 numbers in a cache line.
-_LINE = 16
+from tapgnn.kernels import loops
+from tapgnn.kernels.loops import over_segments, streams, view
 
 
 def channel_groups(width: int, groups: int) -> Tensor:
@@ -148,167 +140,7 @@ def _last(running: Tensor, initial: Tensor, chain: Tensor) -> Tensor:
     return torch.where(filled, running[(chain[1:] - 1).clamp(min=0)], initial)
 
 
-# --- numba: the CPU ------------------------------------------------------------------------------------------------
-
-
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="tapgnn-scan")
-
-
-def _over_segments(kernel: Callable[..., None], segments: Any, width: int, *arrays: Any) -> None:
-    """Run kernel(first, last, segments, *arrays) over all segments, on as many threads as torch may use."""
-    count = len(segments) - 1
-    threads = min(torch.get_num_threads(), count)
-    if threads < 2 or int(segments[-1]) * width < _PARALLEL_FROM:
-        kernel(0, count, segments, *arrays)
-        return
-    shares = np.linspace(0, segments[-1], threads + 1)[1:-1]
-    borders = [0, *np.searchsorted(segments, shares).tolist(), count]
-    jobs = [_pool(threads).submit(kernel, first, last, segments, *arrays) for first, last in pairwise(borders)]
-    for job in jobs:
-        job.result()
-
-
-def _view(tensor: Tensor) -> Any:
-    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
-
-
-@_compiled
-def _sum_forward(first, last, chain, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
-    width = value.shape[1]
-    groups = decay.shape[1]
-    total = np.empty(width)
-    for c in range(first, last):
-        for j in range(width):
-            total[j] = initial[c, j]
-        for i in range(chain[c], chain[c + 1]):
-            for g in range(groups):
-                factor = decay[i, g]
-                for j in range(g * width // groups, (g + 1) * width // groups):
-                    total[j] *= factor
-            for j in range(width):
-                total[j] += value[i, j]
-                running[i, j] = total[j]
-        for j in range(width):
-            final[c, j] = total[j]
-
-
-@_compiled
-def _sum_backward(  # type: ignore[no-untyped-def]
-    first, last, chain, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial
-):
-    width = grad.shape[1]
-    groups = decay.shape[1]
-    lines = width // _LINE
-    flow = np.empty(width)
-    # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
-    for c in range(last - 1, first - 1, -1):
-        for j in range(width):
-            flow[j] = grad_final[c, j] if len(grad_final) else 0.0
-        start = chain[c]
-        for i in range(chain[c + 1] - 1, start - 1, -1):
-            for j in range(lines * _LINE, width):
-                flow[j] += grad[i, j]
-                grad_value[i, j] = flow[j]
-            for k in range(lines - 1, -1, -1):
-                for j in range(k * _LINE, k * _LINE + _LINE):
-                    flow[j] += grad[i, j]
-                    grad_value[i, j] = flow[j]
-            for g in range(groups - 1, -1, -1):
-                slope = 0.0
-                if i == start:
-                    for j in range(g * width // groups, (g + 1) * width // groups):
-                        slope += flow[j] * initial[c, j]
-                else:
-                    for j in range(g * width // groups, (g + 1) * width // groups):
-                        slope += flow[j] * running[i - 1, j]
-                grad_decay[i, g] = slope
-                factor = decay[i, g]
-                for j in range(g * width // groups, (g + 1) * width // groups):
-                    flow[j] *= factor
-        if len(grad_initial):
-            for j in range(width):
-                grad_initial[c, j] = flow[j]
-
-
-@_compiled
-def _max_forward(first, last, chain, value, initial, running, origin, final):  # type: ignore[no-untyped-def]
-    width = value.shape[1]
-    for c in range(first, last):
-        start = chain[c]
-        for j in range(width):
-            final[c, j] = initial[c, j]
-        for i in range(start, chain[c + 1]):
-            for j in range(width):
-                fresh = value[i, j] > final[c, j]
-                origin[i, j] = i if fresh else (origin[i - 1, j] if i > start else -1)
-                if fresh:
-                    final[c, j] = value[i, j]
-                running[i, j] = final[c, j]
-
-
-@_compiled
-def _max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_initial):  # type: ignore[no-untyped-def]
-    width = grad.shape[1]
-    for c in range(first, last):
-        start, stop = chain[c], chain[c + 1]
-        for j in range(width):
-            grad_initial[c, j] = 0.0 if stop > start else grad_final[c, j]
-        for i in range(start, stop):
-            for j in range(width):
-                grad_value[i, j] = 0.0
-        for i in range(start, stop):
-            for j in range(width):
-                flow = grad[i, j] + (grad_final[c, j] if i == stop - 1 else 0.0)
-                if origin[i, j] >= 0:
-                    grad_value[origin[i, j], j] += flow
-                else:
-                    grad_initial[c, j] += flow
-
-
-@_compiled
-def _gather_forward(first, last, inbox, value, index, weight, out):  # type: ignore[no-untyped-def]
-    width = value.shape[1]
-    weighted = len(weight) > 0
-    total = np.empty(width)
-    for i in range(first, last):
-        if inbox[i + 1] - inbox[i] == 1 and not weighted:
-            row = index[inbox[i]]
-            for j in range(width):
-                out[i, j] = value[row, j]
-            continue
-        for j in range(width):
-            total[j] = 0.0
-        for m in range(inbox[i], inbox[i + 1]):
-            row = index[m]
-            share = weight[m] if weighted else 1.0
-            for j in range(width):
-                total[j] += share * value[row, j]
-        for j in range(width):
-            out[i, j] = total[j]
-
-
-@_compiled
-def _gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):  # type: ignore[no-untyped-def]
-    width = grad.shape[1]
-    weighted = len(weight) > 0
-    for i in range(len(inbox) - 1):
-        for m in range(inbox[i], inbox[i + 1]):
-            row = index[m]
-            if weighted:
-                slope = 0.0
-                for j in range(width):
-                    slope += grad[i, j] * value[row, j]
-                    grad_value[row, j] += weight[m] * grad[i, j]
-                grad_weight[m] = slope
-            else:
-                for j in range(width):
-                    grad_value[row, j] += grad[i, j]
+# --- the CPU: operators on the loops, with their derivatives -------------------------------------------------------
 
 
 def _optional(tensor: Tensor | None, like: Tensor, *shape: int) -> Tensor:
@@ -320,15 +152,15 @@ def _scan_sum_cpu(value: Tensor, decay: Tensor | None, initial: Tensor, chain: T
     running = torch.empty_like(value, memory_format=torch.contiguous_format)
     last = torch.empty_like(initial, memory_format=torch.contiguous_format)
     factors = _optional(decay, initial, len(value), 0)
-    arrays = [_view(t) for t in (value, factors, initial, running, last)]
-    _over_segments(_sum_forward, _view(chain), value.shape[1], *arrays)
+    arrays = [view(t) for t in (value, factors, initial, running, last)]
+    over_segments(loops.sum_forward, view(chain), value.shape[1], streams(running, last), *arrays)
     return running, last
 
 
 def _gather_sum_cpu(value: Tensor, index: Tensor, weight: Tensor | None, inbox: Tensor) -> Tensor:
     out = value.new_empty(len(inbox) - 1, value.shape[1])
-    arrays = [_view(t) for t in (value, index, _optional(weight, value, 0), out)]
-    _over_segments(_gather_forward, _view(inbox), value.shape[1], *arrays)
+    arrays = [view(t) for t in (value, index, _optional(weight, value, 0), out)]
+    over_segments(loops.gather_forward, view(inbox), value.shape[1], *arrays)
     return out
 
 
@@ -350,7 +182,7 @@ def _scan_sum_backward_op(
     out = _empty_slopes(grad, decay, initial, to_initial)
     factors = _optional(decay, initial, len(grad), 0)
     tensors = (grad, _optional(grad_last, initial, 0, 0), factors, initial, running, *out)
-    _over_segments(_sum_backward, _view(chain), grad.shape[1], *[_view(t) for t in tensors])
+    over_segments(loops.sum_backward, view(chain), grad.shape[1], streams(out[0]), *[view(t) for t in tensors])
     return out
 
 
@@ -369,16 +201,16 @@ def _scan_max_op(value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor,
     running = torch.empty_like(value, memory_format=torch.contiguous_format)
     origin = torch.empty_like(running, dtype=torch.int64)
     last = torch.empty_like(initial, memory_format=torch.contiguous_format)
-    arrays = [_view(t) for t in (value, initial, running, origin, last)]
-    _over_segments(_max_forward, _view(chain), value.shape[1], *arrays)
+    arrays = [view(t) for t in (value, initial, running, origin, last)]
+    over_segments(loops.max_forward, view(chain), value.shape[1], *arrays)
     return running, origin, last
 
 
 @torch.library.custom_op("tapgnn::scan_max_backward", mutates_args=(), device_types="cpu")
 def _scan_max_backward_op(grad: Tensor, grad_last: Tensor, origin: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
     out = torch.empty_like(grad, memory_format=torch.contiguous_format), torch.empty_like(grad_last)
-    arrays = [_view(t) for t in (grad, grad_last, origin, *out)]
-    _over_segments(_max_backward, _view(chain), grad.shape[1], *arrays)
+    arrays = [view(t) for t in (grad, grad_last, origin, *out)]
+    over_segments(loops.max_backward, view(chain), grad.shape[1], *arrays)
     return out
 
 
@@ -393,7 +225,7 @@ def _gather_sum_backward_op(
 ) -> tuple[Tensor, Tensor]:
     shares = _optional(weight, grad, 0)
     out = torch.zeros_like(value, memory_format=torch.contiguous_format), torch.empty_like(shares)
-    _gather_backward(*[_view(t) for t in (inbox, grad, value, index, shares, *out)])
+    loops.gather_backward(*[view(t) for t in (inbox, grad, value, index, shares, *out)])
     return out
 
 

@@ -1,0 +1,248 @@
+"""The loops behind the scans, compiled by numba: each runs over a range of chains (or of inboxes) in float64 sums.
+
+Results too large for the caches are streamed past them (`nontemporal` stores): a plain store would first read every
+line that it is about to overwrite, half as much traffic again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numba as nb
+import numpy as np
+import torch
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
+from torch import Tensor
+
+# Below this many numbers a second thread costs more than it brings.
+PARALLEL_FROM = 1 << 17
+# From this many numbers on, a result is streamed.
+STREAM_FROM = 1 << 23
+# float32 numbers in a cache line, and in a streamed store.
+LINE, VECTOR = 16, 8
+
+
+def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
+
+
+@cache
+def _pool(threads: int) -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(threads, thread_name_prefix="tapgnn-scan")
+
+
+def over_segments(kernel: Callable[..., None], segments: Any, width: int, *arrays: Any) -> None:
+    """Run kernel(first, last, segments, *arrays) over all segments, on as many threads as torch may use."""
+    count = len(segments) - 1
+    threads = min(torch.get_num_threads(), count)
+    if threads < 2 or int(segments[-1]) * width < PARALLEL_FROM:
+        kernel(0, count, segments, *arrays)
+        return
+    shares = np.linspace(0, segments[-1], threads + 1)[1:-1]
+    borders = [0, *np.searchsorted(segments, shares).tolist(), count]
+    *others, (first, last) = pairwise(borders)
+    jobs = [_pool(threads).submit(kernel, *share, segments, *arrays) for share in others]
+    kernel(first, last, segments, *arrays)
+    for job in jobs:
+        job.result()
+
+
+def view(tensor: Tensor) -> Any:
+    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+
+
+def streams(out: Tensor, *others: Tensor) -> bool:
+    """Whether results can, and the first of them should, be streamed past the caches."""
+    aligned = all(tensor.data_ptr() % (8 * VECTOR) == 0 for tensor in (out, *others))
+    return aligned and out.dtype == torch.float32 and out.shape[1] % VECTOR == 0 and out.numel() >= STREAM_FROM
+
+
+def _nontemporal(builder: Any, value: Any, address: Any, kind: Any, align: int) -> None:
+    stored = builder.store(value, builder.inttoptr(address, kind.as_pointer()), align=align)
+    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
+
+
+def _make_add_and_stream(typing: Any, total: Any, value: Any, out: Any) -> Any:
+    """Addresses: add 8 float32 numbers at `value` to the 8 float64 sums at `total`, and stream the sums to `out`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide, narrow = ir.VectorType(ir.DoubleType(), VECTOR), ir.VectorType(ir.FloatType(), VECTOR)
+        sums = builder.inttoptr(arguments[0], wide.as_pointer())
+        terms = builder.load(builder.inttoptr(arguments[1], narrow.as_pointer()), align=4)
+        added = builder.fadd(builder.load(sums, align=8), builder.fpext(terms, wide))
+        builder.store(added, sums, align=8)
+        _nontemporal(builder, builder.fptrunc(added, narrow), arguments[2], narrow, 4 * VECTOR)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp), generate
+
+
+def _make_stream(typing: Any, total: Any, out: Any) -> Any:
+    """Addresses: stream the 8 float64 sums at `total` to `out`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        wide = ir.VectorType(ir.DoubleType(), VECTOR)
+        sums = builder.load(builder.inttoptr(arguments[0], wide.as_pointer()), align=8)
+        _nontemporal(builder, sums, arguments[1], wide, 8 * VECTOR)
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp), generate
+
+
+_add_and_stream: Any = intrinsic(_make_add_and_stream)
+_stream: Any = intrinsic(_make_stream)
+
+
+@_compiled
+def sum_forward(first, last, chain, stream, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    groups = decay.shape[1]
+    total = np.empty(width)
+    sums, source, target, ends = total.ctypes.data, value.ctypes.data, running.ctypes.data, final.ctypes.data
+    for c in range(first, last):
+        for j in range(width):
+            total[j] = initial[c, j]
+        for i in range(chain[c], chain[c + 1]):
+            for g in range(groups):
+                factor = decay[i, g]
+                for j in range(g * width // groups, (g + 1) * width // groups):
+                    total[j] *= factor
+            if stream:
+                for j in range(0, width, VECTOR):
+                    place = 4 * (i * width + j)
+                    _add_and_stream(sums + 8 * j, source + place, target + place)
+            else:
+                for j in range(width):
+                    total[j] += value[i, j]
+                    running[i, j] = total[j]
+        if stream:
+            for j in range(0, width, VECTOR):
+                _stream(sums + 8 * j, ends + 8 * (c * width + j))
+        else:
+            for j in range(width):
+                final[c, j] = total[j]
+
+
+@_compiled
+def sum_backward(  # type: ignore[no-untyped-def]
+    first, last, chain, stream, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial
+):
+    width = grad.shape[1]
+    groups = decay.shape[1]
+    lines = width // LINE
+    flow = np.empty(width)
+    sums, source, target = flow.ctypes.data, grad.ctypes.data, grad_value.ctypes.data
+    # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
+    for c in range(last - 1, first - 1, -1):
+        for j in range(width):
+            flow[j] = grad_final[c, j] if len(grad_final) else 0.0
+        start = chain[c]
+        for i in range(chain[c + 1] - 1, start - 1, -1):
+            if stream:
+                for j in range(width - VECTOR, -1, -VECTOR):
+                    place = 4 * (i * width + j)
+                    _add_and_stream(sums + 8 * j, source + place, target + place)
+            else:
+                for j in range(lines * LINE, width):
+                    flow[j] += grad[i, j]
+                    grad_value[i, j] = flow[j]
+                for k in range(lines - 1, -1, -1):
+                    for j in range(k * LINE, k * LINE + LINE):
+                        flow[j] += grad[i, j]
+                        grad_value[i, j] = flow[j]
+            for g in range(groups - 1, -1, -1):
+                slope = 0.0
+                if i == start:
+                    for j in range(g * width // groups, (g + 1) * width // groups):
+                        slope += flow[j] * initial[c, j]
+                else:
+                    for j in range(g * width // groups, (g + 1) * width // groups):
+                        slope += flow[j] * running[i - 1, j]
+                grad_decay[i, g] = slope
+                factor = decay[i, g]
+                for j in range(g * width // groups, (g + 1) * width // groups):
+                    flow[j] *= factor
+        if len(grad_initial):
+            for j in range(width):
+                grad_initial[c, j] = flow[j]
+
+
+@_compiled
+def max_forward(first, last, chain, value, initial, running, origin, final):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    for c in range(first, last):
+        start = chain[c]
+        for j in range(width):
+            final[c, j] = initial[c, j]
+        for i in range(start, chain[c + 1]):
+            for j in range(width):
+                fresh = value[i, j] > final[c, j]
+                origin[i, j] = i if fresh else (origin[i - 1, j] if i > start else -1)
+                if fresh:
+                    final[c, j] = value[i, j]
+                running[i, j] = final[c, j]
+
+
+@_compiled
+def max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_initial):  # type: ignore[no-untyped-def]
+    width = grad.shape[1]
+    for c in range(first, last):
+        start, stop = chain[c], chain[c + 1]
+        for j in range(width):
+            grad_initial[c, j] = 0.0 if stop > start else grad_final[c, j]
+        for i in range(start, stop):
+            for j in range(width):
+                grad_value[i, j] = 0.0
+        for i in range(start, stop):
+            for j in range(width):
+                flow = grad[i, j] + (grad_final[c, j] if i == stop - 1 else 0.0)
+                if origin[i, j] >= 0:
+                    grad_value[origin[i, j], j] += flow
+                else:
+                    grad_initial[c, j] += flow
+
+
+@_compiled
+def gather_forward(first, last, inbox, value, index, weight, out):  # type: ignore[no-untyped-def]
+    width = value.shape[1]
+    weighted = len(weight) > 0
+    total = np.empty(width)
+    for i in range(first, last):
+        if inbox[i + 1] - inbox[i] == 1 and not weighted:
+            row = index[inbox[i]]
+            for j in range(width):
+                out[i, j] = value[row, j]
+            continue
+        for j in range(width):
+            total[j] = 0.0
+        for m in range(inbox[i], inbox[i + 1]):
+            row = index[m]
+            share = weight[m] if weighted else 1.0
+            for j in range(width):
+                total[j] += share * value[row, j]
+        for j in range(width):
+            out[i, j] = total[j]
+
+
+@_compiled
+def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):  # type: ignore[no-untyped-def]
+    width = grad.shape[1]
+    weighted = len(weight) > 0
+    for i in range(len(inbox) - 1):
+        for m in range(inbox[i], inbox[i + 1]):
+            row = index[m]
+            if weighted:
+                slope = 0.0
+                for j in range(width):
+                    slope += grad[i, j] * value[row, j]
+                    grad_value[row, j] += weight[m] * grad[i, j]
+                grad_weight[m] = slope
+            else:
+                for j in range(width):
+                    grad_value[row, j] += grad[i, j]
