@@ -28,14 +28,14 @@ demo: setup
 	$(BIN)/tapgnn simulate demo/payments.parquet --events 50000 --accounts 3000 --merchants 300 --days 90 --fraud 0.01
 	$(BIN)/tapgnn inspect demo/payments.parquet
 	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
-	$(BIN)/tapgnn evaluate demo/payments.parquet --seeds 1 --epochs 3 --out demo/evaluation
+	$(BIN)/tapgnn evaluate demo/payments.parquet --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
 	@echo "== 3. Train on everything, learn to tell fraud, save, and write a report."
-	$(BIN)/tapgnn fit demo/payments.parquet --epochs 3 --classify --out demo/model
+	$(BIN)/tapgnn fit demo/payments.parquet --epochs 3 --classify --threads 1 --out demo/model
 	@echo "== 4. Ask the saved model: whom will this account pay next?"
 	$(BIN)/tapgnn rank demo/model a00001 -k 5
 	@echo
 	@echo "The reports: demo/evaluation/report.html and demo/model/report.html (open them in a browser)."
-	@echo "Next: tapgnn --help, the examples in README.md, or your own log: tapgnn evaluate LOG.csv"
+	@echo "Next: $(BIN)/tapgnn --help, the examples in README.md, or your own log: $(BIN)/tapgnn evaluate LOG.csv --threads 1"
 
 bench: setup
 	$(BIN)/python benchmarks/scan.py

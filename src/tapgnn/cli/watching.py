@@ -40,7 +40,7 @@ class Screen:
             columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[facts]}"))
             left = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
             self.bar = Progress(*columns, *left, console=console, refresh_per_second=4)
-            self.task = self.bar.add_task("preparing", total=None, facts="")
+            self.task = self.bar.add_task("preparing (a first run compiles)", total=None, facts="")
 
     def __enter__(self) -> Screen:
         if self.bar is not None:
