@@ -145,7 +145,7 @@ class Exam:
                 marks |= {"mrr": mrr(positive, against), "hits10": hits(positive, against, 10)}
                 continue
             both = np.concatenate([positive, scores[block]])
-            prefix = "" if kind == "random" else f"{kind}_"
+            prefix = "" if kind == "random" else f"{kind}_negatives_" if kind == "inductive" else f"{kind}_"
             marks[f"{prefix}auc"] = auc(self.labels, both)
             marks[f"{prefix}ap"] = average_precision(self.labels, both)
             if kind == "random" and probabilities:
