@@ -1,0 +1,1 @@
+"""The live engine, its journal, and the server around them."""
