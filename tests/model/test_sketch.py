@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
+from tapgnn.model.rows import Rows
 from tapgnn.model.sketch import FLOOR, compare_sketches, plainly_compare_sketches, sign_vectors
 
 from ..streams import streams, tiny_model
@@ -41,10 +42,10 @@ def estimates(events, width, half_life, steps=2):
     model = Model(config, events.vocabulary).double().eval()
     _, state = model.advance(events, model.empty_state())
     pairs = np.array([(u, v) for u in range(len(events.vocabulary)) for v in range(len(events.vocabulary))])
-    when = torch.full((len(pairs),), float(events.time[-1]) + 1, dtype=torch.float64)
-    past = [state.past(torch.tensor(pairs[:, side]), when) for side in (0, 1)]
-    fades = [model._fade(p) for p in past]
-    counts, _ = compare_sketches(past[0].sketch, past[1].sketch, *fades, torch.arange(len(pairs)), width, steps)
+    when = torch.full((2 * len(pairs),), float(events.time[-1]) + 1, dtype=torch.float64)
+    past = state.past(torch.from_numpy(pairs.T.ravel()), when)
+    size = len(pairs)
+    counts, _ = compare_sketches(past.sketch, model._fade(past), size, torch.arange(size), width, steps)
     return counts.numpy(), pairs
 
 
@@ -101,20 +102,29 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), st.integers(1, 9))
 def test_plain_torch_compares_sketches_to_the_same_numbers(seed, steps, rates, width):
     generator = torch.Generator().manual_seed(seed)
-    rows = [torch.randn(4, width * (1 + steps * rates), generator=generator, dtype=torch.float64) for _ in range(2)]
-    fades = [torch.rand(4, 1 + rates, generator=generator, dtype=torch.float64) for _ in range(2)]
+    size = width * (1 + steps * rates)
+    tables = [torch.randn(4, size, generator=generator, dtype=torch.float64) for _ in range(3)]
+    place, row = torch.tensor([0, -1, 5, 3, -1, 2, 4, 7]), torch.tensor([0, 2, 0, 0, 3, 0, 0, 0])
+    fade = torch.rand(8, 1 + rates, generator=generator, dtype=torch.float64)
     pair = torch.tensor([3, 0, 0, 2])
-    forms = (form(*rows, *fades, pair, width, steps) for form in (compare_sketches, plainly_compare_sketches))
+    rows = Rows(place, row, *tables)
+    forms = (form(rows, fade, 4, pair, width, steps) for form in (compare_sketches, plainly_compare_sketches))
     for fast, plain in zip(*forms, strict=True):
         torch.testing.assert_close(fast, plain)
 
 
 def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
     row = torch.tensor(np.tile(sign_vectors(["x"], 64), 3))
-    fade = torch.ones(1, 2)
-    _, same = compare_sketches(row, row, fade, fade, torch.tensor([0]), 64, 2)
+    arena = torch.cat([row, torch.zeros_like(row)])
+    unmoved = torch.full((2,), -1)
+
+    def compare(*ends):
+        rows = Rows(unmoved, torch.tensor(ends), arena[:0], arena[:0], arena)
+        return compare_sketches(rows, torch.ones(2, 2), 1, torch.tensor([0]), 64, 2)
+
+    _, same = compare(0, 0)
     torch.testing.assert_close(same, torch.full_like(same, 1 / (1 + FLOOR)))
-    counts, none = compare_sketches(row, torch.zeros_like(row), fade, fade, torch.tensor([0]), 64, 2)
+    counts, none = compare(0, 1)
     assert not none.any()
     assert not counts.any()
 

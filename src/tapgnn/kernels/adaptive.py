@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError
+from tapgnn.kernels.fading import fade_and_read
 from tapgnn.kernels.kernel import Flow, Kernel, add_up
 from tapgnn.kernels.scan import channel_groups, gather_sum, scan_sum
 
@@ -53,6 +54,12 @@ class Adaptive(Kernel):
 
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
+        if value.device.type == "cpu":
+            return fade_and_read(value, index, flow, self.rate(), self.of_counts.weight, carried)
+        return self.plain_scan(value, index, flow, carried)
+
+    def plain_scan(self, value: Tensor, index: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
+        """`scan` operation by operation, for every device."""
         decay = torch.exp(-flow.elapsed @ self.rate())
         gathered = gather_sum(value, index, None, flow.inbox)
         total, last = scan_sum(gathered, decay, carried[:, : self.width], flow.chain)

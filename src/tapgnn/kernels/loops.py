@@ -30,7 +30,8 @@ LINE, VECTOR = 16, 8
 AHEAD = 4096
 
 
-def _compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compile a loop that may run beside others of its kind."""
     return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
 
 
@@ -114,7 +115,7 @@ _add_and_stream: Any = intrinsic(_make_add_and_stream)
 _stream: Any = intrinsic(_make_stream)
 
 
-@_compiled
+@compiled
 def sum_forward(first, last, chain, stream, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
     width = value.shape[1]
     groups = decay.shape[1]
@@ -144,7 +145,7 @@ def sum_forward(first, last, chain, stream, value, decay, initial, running, fina
                 final[c, j] = total[j]
 
 
-@_compiled
+@compiled
 def sum_backward(  # type: ignore[no-untyped-def]
     first, last, chain, stream, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial
 ):
@@ -188,7 +189,7 @@ def sum_backward(  # type: ignore[no-untyped-def]
                 grad_initial[c, j] = flow[j]
 
 
-@_compiled
+@compiled
 def max_forward(first, last, chain, value, initial, running, origin, final):  # type: ignore[no-untyped-def]
     width = value.shape[1]
     for c in range(first, last):
@@ -204,7 +205,7 @@ def max_forward(first, last, chain, value, initial, running, origin, final):  # 
                 running[i, j] = final[c, j]
 
 
-@_compiled
+@compiled
 def max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_initial):  # type: ignore[no-untyped-def]
     width = grad.shape[1]
     for c in range(first, last):
@@ -223,7 +224,7 @@ def max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_
                     grad_initial[c, j] += flow
 
 
-@_compiled
+@compiled
 def gather_forward(first, last, inbox, value, index, weight, out):  # type: ignore[no-untyped-def]
     width = value.shape[1]
     weighted = len(weight) > 0
@@ -245,7 +246,7 @@ def gather_forward(first, last, inbox, value, index, weight, out):  # type: igno
             out[i, j] = total[j]
 
 
-@_compiled
+@compiled
 def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):  # type: ignore[no-untyped-def]
     width = grad.shape[1]
     weighted = len(weight) > 0

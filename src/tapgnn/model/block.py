@@ -1,11 +1,12 @@
 """One AP block: transform (dense), AGG, PROP, read (Section 3.4), with what the presets add around it.
 
-    value  = W [h, cos(W_t t + b)] + W_e e           per role of the sender where `roles` is set
-    h_next = kernel(value)                            as in the paper
-    h_next = LayerNorm(relu(W_self h + kernel(value)))  with the self connection
+    value  = W [h, cos(W_t t + b)] + W_e e             times a gate by role of the sender where `roles` is set
+    h_next = kernel(value)                             as in the paper
+    h_next = LayerNorm(relu(own * h + kernel(value)))  with the self connection
 
-Dense products are the cost of everything, so they run on as few rows as there are: the first block transforms the
-distinct nodes of the chunk, and every block each distinct instant once.
+Dense products are the cost of everything, so there is one a block, and it runs on as few rows as there are: the first
+block transforms the distinct nodes of the chunk, and every block each distinct instant once. What tells roles apart,
+and a node from its neighbours, are vectors (`gate`, `own`): in trials a matrix each was hardly better.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 
 from tapgnn.kernels import KERNELS, Flow, Kernel
 from tapgnn.model.config import Config
+from tapgnn.model.normalise import join_and_normalise
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,11 @@ class Block(nn.Module):
     def __init__(self, config: Config, width_in: int) -> None:
         super().__init__()
         self.width = config.width
-        self.roles = 2 if config.roles else 1
-        self.parts = self.roles + int(config.self_connection)
-        self.transform = nn.Linear(width_in, self.parts * self.width)
-        self.of_time = linear_or_none(config.time_width, self.parts * self.width)
-        self.of_edge = linear_or_none(config.edge_features, self.roles * self.width)
+        self.transform = nn.Linear(width_in, self.width)
+        self.of_time = linear_or_none(config.time_width, self.width)
+        self.of_edge = linear_or_none(config.edge_features, self.width)
+        self.gate = nn.Parameter(torch.empty(2, self.width).normal_(1.0, 0.1)) if config.roles else None
+        self.own = nn.Parameter(torch.ones(self.width)) if config.self_connection else None
         self.norm = nn.LayerNorm(self.width) if config.self_connection else None
         self.kernel = make_kernel(config, width_in)
 
@@ -58,36 +60,32 @@ class Block(nn.Module):
         table [R, width_in] holds the distinct inputs and row [T] which of them is each temporal node's (None: its own).
         Without a carried state [C, .] the kernel aggregates straight from the whole neighbourhood (TAP-GNN*).
         """
-        flow = chunk.flow
-        parts = self.transform(table)
+        value = self.transform(table)
+        value_row = row
         if self.of_time is not None:
-            parts = _expand(parts, row) + self.of_time(chunk.encoding).index_select(0, chunk.instant)
-            own_row = None
-        else:
-            own_row = row
-        value, index = self._messages(parts, own_row, chunk)
+            value = _expand(value, row) + self.of_time(chunk.encoding).index_select(0, chunk.instant)
+            value_row = None
+        value, index = self._messages(value, value_row, chunk)
         own = _expand(table, row) if self.kernel.reads_receiver else table
         if carried is None:
-            read, last = self.kernel.reference(value, index, own, flow), None
+            read, last = self.kernel.reference(value, index, own, chunk.flow), None
         else:
-            read, last = self.kernel.scan(value, index, own, flow, carried)
-        if self.norm is not None:
-            mine = _expand(parts[:, self.roles * self.width :], own_row)
-            read = self.norm(torch.relu(mine + read))
+            read, last = self.kernel.scan(value, index, own, chunk.flow, carried)
+        if self.own is not None and self.norm is not None:
+            read = join_and_normalise(table, row, self.own, read, self.norm.weight, self.norm.bias)
         return read, last
 
-    def _messages(self, parts: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
-        """Rows [R, d] and, for each message, the row it carries; with edge features every message has its own row."""
+    def _messages(self, value: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
+        """Rows [., d] and, for each message, the row it carries; with edge features every message has its own row."""
         flow = chunk.flow
-        sender = flow.sender if row is None else row[flow.sender]
-        sender_role = (1 - flow.role) if self.roles == 2 else torch.zeros_like(flow.role)
-        value = parts.reshape(-1, self.width)
-        index = sender * self.parts + sender_role
-        if self.of_edge is None or chunk.edge is None:
-            return value, index
-        edge = self.of_edge(chunk.edge).reshape(-1, self.width)
-        value = value.index_select(0, index) + edge.index_select(0, flow.event * self.roles + sender_role)
-        return value, torch.arange(len(value), device=value.device)
+        index = flow.sender if row is None else row.index_select(0, flow.sender)
+        if self.of_edge is not None and chunk.edge is not None:
+            value = value.index_select(0, index) + self.of_edge(chunk.edge).index_select(0, flow.event)
+            index = torch.arange(len(value), device=value.device)
+        if self.gate is not None:
+            value = (value.unsqueeze(1) * self.gate).view(-1, self.width)
+            index = 2 * index + 1 - flow.role
+        return value, index
 
 
 def make_kernel(config: Config, own_width: int) -> Kernel:

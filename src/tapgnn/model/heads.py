@@ -82,15 +82,15 @@ class PairMLP(nn.Module):
         self.direct = Direct(config, facts, walks) if facts or walks else None
         hidden, width = config.head_width, config.width
         self.of_left, self.of_right = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
-        self.of_product = nn.Linear(width, hidden, bias=False)
         self.out = nn.Linear(hidden, 1, bias=False)
         nn.init.zeros_(self.out.weight)
+        self.of_product = nn.Parameter(torch.zeros(width))
 
     def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
         """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
         product = left.z.index_select(0, pair) * right.z
-        hidden = self.of_right(right.z) + self.of_product(product) + self.of_left(left.z).index_select(0, pair)
-        logit: Tensor = self.out(torch.relu(hidden)).squeeze(1)
+        hidden = self.of_right(right.z) + self.of_left(left.z).index_select(0, pair)
+        logit: Tensor = self.out(torch.relu(hidden)).squeeze(1) + product @ self.of_product
         return logit if self.direct is None else logit + self.direct(left, right, pair, walks)
 
 

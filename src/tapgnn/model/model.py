@@ -176,7 +176,7 @@ class Model(nn.Module):
         ]
         walks = None
         if self.sketched:
-            walks = self.walks(past.part(0, left), past.part(left, len(past)), pair) / self.walk_scale
+            walks = self.walks(past, left, pair) / self.walk_scale
         return self.head(*ends, pair, walks)  # type: ignore[no-any-return]
 
     def _project(self, past: Past, facts: Tensor | None) -> Tensor:
@@ -184,18 +184,10 @@ class Model(nn.Module):
             return self.projection(past)  # type: ignore[no-any-return]
         return self.projection(past, facts, self.inputs)  # type: ignore[no-any-return]
 
-    def walks(self, left: Past, right: Past, pair: Tensor) -> Tensor:
-        """[Q, .] cosines of the sketches of pairs; pair [Q] is the row of `left` for each row of `right`."""
+    def walks(self, past: Past, left: int, pair: Tensor) -> Tensor:
+        """[Q, .] cosines of the sketches of pairs, given as to `link`."""
         config = self.config
-        return compare_sketches(
-            left.sketch,
-            right.sketch,
-            self._fade(left),
-            self._fade(right),
-            pair,
-            config.sketch_width,
-            config.sketch_steps,
-        )[1]
+        return compare_sketches(past.sketch, self._fade(past), left, pair, config.sketch_width, config.sketch_steps)[1]
 
     @torch.no_grad()
     def calibrate(self, asked: Iterable[tuple[Past, int, Tensor]]) -> None:
@@ -205,7 +197,7 @@ class Model(nn.Module):
             if self.facts is not None:
                 facts.append(self.facts.plain(past))
             if self.sketched:
-                walks.append(self.walks(past.part(0, left), past.part(left, len(past)), pair))
+                walks.append(self.walks(past, left, pair))
         if self.facts is not None and facts:
             self.facts.calibrate(torch.cat(facts))
         if walks:

@@ -1,7 +1,7 @@
 """From the past of a node to its representation at the time of a query (eq. 8), and the facts it and the head read.
 
     z(v,t) = W2 relu(W1 [h(v,t'), cos(w (t - t') + b)])                  preset paper
-    z(v,t) = relu(LayerNorm(P h(v,t') + R facts(v,t) [+ V h_0(v)]))      with facts
+    z(v,t) = relu(LayerNorm(h(v,t') + R facts(v,t) [+ V h_0(v)]))        with facts
 
 t' is the node's latest instant before t. A node with no history has h = 0 and no time encoding, and its facts say so.
 h_0 is added where nodes have given features: then a node says something before its first event.
@@ -184,14 +184,14 @@ class FactProjection(nn.Module):
 
     def __init__(self, config: Config, facts: int) -> None:
         super().__init__()
-        self.transform = nn.Linear(config.width + facts, config.width)
+        self.of_facts = nn.Linear(facts, config.width)
         self.of_node = linear_or_none(config.width if config.node_features else 0, config.width)
         self.norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, past: Past, facts: Tensor, inputs: Inputs) -> Tensor:
         """z [Q, d] from the past and the facts [Q, .]."""
-        mixed = self.transform(torch.cat([past.embedding, facts], dim=1))
+        mixed = past.embedding + self.of_facts(facts)
         if self.of_node is not None:
             mixed = mixed + self.of_node(inputs(past.node))
         return self.dropout(torch.relu(self.norm(mixed)))  # type: ignore[no-any-return]

@@ -24,6 +24,7 @@ from torch import Tensor
 from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
 from tapgnn.kernels.scan import gather_sum, scan_sum
+from tapgnn.model.rows import Rows, find_row
 
 # Keeps the cosine of an empty sketch at 0, and that of one long faded small.
 FLOOR = 1e-3
@@ -49,6 +50,18 @@ def sign_vectors(ids: Sequence[Id], width: int) -> Any:
 
 def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int) -> Tensor:
     """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [2, H] per span of each clock."""
+    if carried.device.type != "cpu":
+        return plainly_propagate_sketches(flow, owner, rate, carried, width, steps)
+    out = carried.new_empty(len(owner), carried.shape[1])
+    tensors = (flow.chain, flow.inbox, flow.sender, owner, flow.elapsed, rate, carried, out)
+    _propagate_sketches(width, steps, *[tensor.contiguous().numpy() for tensor in tensors])
+    return out
+
+
+def plainly_propagate_sketches(
+    flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int
+) -> Tensor:
+    """`propagate_sketches` in the operations of the kernels."""
     rates = rate.shape[1]
     decay = torch.exp(-flow.elapsed @ rate)
     met = gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
@@ -65,30 +78,29 @@ def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor,
 
 
 def compare_sketches(
-    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, pair: Tensor, width: int, steps: int
+    rows: Rows, fade: Tensor, left: int, pair: Tensor, width: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     """Walk counts of each pair, and cosines of the same sketches: both [Q, H * P].
 
-    right [Q, .] holds one end of each pair, left [n, .] the others, pair [Q] which of them. P = (steps + 1)^2 - 1 pairs
-    of steps (i, j) but (0, 0), for each of the H rates. fade_left [n, 1 + H] and fade_right [Q, 1 + H] bring S_0, and
-    S_k at each rate, from a node's last activity to the time of the query.
+    The first `left` rows are left ends, the others the right ends of the Q pairs; pair [Q] names the left end of each.
+    P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade [n, 1 + H] brings S_0, and S_k
+    at each rate, from a node's last activity to the time of the query.
     """
-    if left.device.type != "cpu":
-        return plainly_compare_sketches(left, right, fade_left, fade_right, pair, width, steps)
-    size = ((steps + 1) ** 2 - 1) * (fade_left.shape[1] - 1)
-    counts, cosines = left.new_empty(len(pair), size), left.new_empty(len(pair), size)
-    parts = (left.view(len(left), -1, width), right.view(len(right), -1, width))
-    tensors = (*parts, fade_left, fade_right, pair, counts, cosines)
-    _compare_sketches(steps, *[tensor.detach().contiguous().numpy() for tensor in tensors])
+    if fade.device.type != "cpu":
+        return plainly_compare_sketches(rows, fade, left, pair, width, steps)
+    size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
+    counts, cosines = fade.new_empty(len(pair), size), fade.new_empty(len(pair), size)
+    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, pair, counts, cosines)
+    _compare_sketches(width, steps, left, *[tensor.numpy() for tensor in tensors])
     return counts, cosines
 
 
 def plainly_compare_sketches(
-    left: Tensor, right: Tensor, fade_left: Tensor, fade_right: Tensor, pair: Tensor, width: int, steps: int
+    rows: Rows, fade: Tensor, left: int, pair: Tensor, width: int, steps: int
 ) -> tuple[Tensor, Tensor]:
     """`compare_sketches` in plain torch."""
-    left, fade_left = left[pair], fade_left[pair]
-    ours, theirs = (_by_rate(row, fade, width, steps) for row, fade in ((left, fade_left), (right, fade_right)))
+    ends = _by_rate(rows.tensor(), fade, width, steps)
+    ours, theirs = ends[:left][pair], ends[left:]
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
     cosines = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
@@ -96,41 +108,96 @@ def plainly_compare_sketches(
 
 
 def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
-    """[Q, H, steps + 1, width] faded sketches."""
+    """[n, H, steps + 1, width] faded sketches."""
     rates = fade.shape[1] - 1
     first = (row[:, :width] * fade[:, :1])[:, None, None].expand(-1, rates, 1, width)
     walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * fade[:, 1:, None, None]
     return torch.cat([first, walks], dim=2)
 
 
+@nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+def _propagate_sketches(
+    width: Any,
+    steps: Any,
+    chain: Any,
+    inbox: Any,
+    sender: Any,
+    owner: Any,
+    elapsed: Any,
+    rate: Any,
+    carried: Any,
+    out: Any,
+) -> None:
+    """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step."""
+    rates = rate.shape[1]
+    total = np.empty(width * rates)
+    for c in range(len(chain) - 1):
+        for i in range(chain[c], chain[c + 1]):
+            out[i, :width] = carried[c, :width]
+    for step in range(steps):
+        start = width * (1 + step * rates)
+        for c in range(len(chain) - 1):
+            for j in range(width * rates):
+                total[j] = carried[c, start + j]
+            for i in range(chain[c], chain[c + 1]):
+                for h in range(rates):
+                    factor = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
+                    for j in range(h * width, (h + 1) * width):
+                        total[j] *= factor
+                for m in range(inbox[i], inbox[i + 1]):
+                    if step == 0:
+                        arriving = carried[owner[sender[m]]]
+                        for h in range(rates):
+                            for j in range(width):
+                                total[h * width + j] += arriving[j]
+                    else:
+                        arriving = out[sender[m], start - width * rates : start]
+                        for j in range(width * rates):
+                            total[j] += arriving[j]
+                for j in range(width * rates):
+                    out[i, start + j] = total[j]
+
+
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _compare_sketches(
+    width: Any,
     steps: Any,
     left: Any,
-    right: Any,
-    fade_left: Any,
-    fade_right: Any,
+    place: Any,
+    row: Any,
+    here: Any,
+    carried: Any,
+    arena: Any,
+    fade: Any,
     pair: Any,
     counts: Any,
     cosines: Any,
 ) -> None:
-    rates = fade_left.shape[1] - 1
-    width = left.shape[2]
-    norm_left, norm_right = _norms(left), _norms(right)
+    rates = fade.shape[1] - 1
+    parts = 1 + steps * rates
+    norm = np.empty((len(place), parts), dtype=arena.dtype)
+    for v in range(len(place)):
+        theirs = find_row(place[v], row[v], here, carried, arena)
+        for part in range(parts):
+            piece = theirs[part * width : (part + 1) * width]
+            norm[v, part] = np.sqrt(_dot(piece, piece) / width)
     for q in range(len(pair)):
-        u, place = pair[q], 0
+        u, v, column = pair[q], left + q, 0
+        ours = find_row(place[u], row[u], here, carried, arena)
+        theirs = find_row(place[v], row[v], here, carried, arena)
         for h in range(rates):
             for i in range(steps + 1):
                 a = 0 if i == 0 else 1 + (i - 1) * rates + h
-                fade_i = fade_left[u, 0 if i == 0 else 1 + h]
+                fade_i = fade[u, 0 if i == 0 else 1 + h]
+                mine = ours[a * width : (a + 1) * width]
                 for j in range(steps + 1):
                     if i == 0 and j == 0:
                         continue
                     b = 0 if j == 0 else 1 + (j - 1) * rates + h
-                    fade = fade_i * fade_right[q, 0 if j == 0 else 1 + h]
-                    counts[q, place] = fade * _dot(left[u, a], right[q, b]) / width
-                    cosines[q, place] = counts[q, place] / (fade * norm_left[u, a] * norm_right[q, b] + FLOOR)
-                    place += 1
+                    faded = fade_i * fade[v, 0 if j == 0 else 1 + h]
+                    counts[q, column] = faded * _dot(mine, theirs[b * width : (b + 1) * width]) / width
+                    cosines[q, column] = counts[q, column] / (faded * norm[u, a] * norm[v, b] + FLOOR)
+                    column += 1
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
@@ -139,13 +206,3 @@ def _dot(left: Any, right: Any) -> Any:
     for k in range(1, len(left)):
         total += left[k] * right[k]
     return total
-
-
-@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _norms(rows: Any) -> Any:
-    """[n, parts] root mean squares of the parts of each row [n, parts, width]."""
-    norms = np.empty(rows.shape[:2], dtype=rows.dtype)
-    for v in range(rows.shape[0]):
-        for part in range(rows.shape[1]):
-            norms[v, part] = np.sqrt(_dot(rows[v, part], rows[v, part]) / rows.shape[2])
-    return norms

@@ -21,6 +21,7 @@ from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Vocabulary
+from tapgnn.model.rows import Rows
 from tapgnn.model.sketch import sign_vectors
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
@@ -30,7 +31,8 @@ ARENAS = ("sums", "facts", "embedding", "sketch")
 class Past:
     """What is known of nodes strictly before the times of some queries: one row a query.
 
-    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas.
+    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas; those
+    of the sketches, which are long, are found but not copied, and so are good only until the next `advance`.
     """
 
     node: Tensor
@@ -38,15 +40,10 @@ class Past:
     seen: Tensor
     facts: Tensor
     embedding: Tensor
-    sketch: Tensor
+    sketch: Rows
 
     def __len__(self) -> int:
         return len(self.node)
-
-    def part(self, start: int, stop: int) -> Past:
-        """Queries `start` to `stop`, without a copy."""
-        columns = (self.node, self.time, self.seen, self.facts, self.embedding, self.sketch)
-        return Past(*(column[start:stop] for column in columns))
 
 
 @dataclass
@@ -120,7 +117,7 @@ class State:
             torch.full_like(time, self.events),
             self.facts.index_select(0, rows),
             self.embedding.index_select(0, rows),
-            self.sketch.index_select(0, rows),
+            Rows(torch.full_like(rows, -1), rows, self.sketch[:0], self.sketch[:0], self.sketch),
         )
 
     def consume(self) -> State:

@@ -1,0 +1,126 @@
+"""The end of a block with a self connection, in one pass each way: LayerNorm(relu(own * h + read)).
+
+`own` scales each channel of the block's input h, which is given as distinct rows and the one of each temporal node.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import layer_norm
+
+EPSILON = 1e-5
+
+
+def join_and_normalise(
+    table: Tensor, row: Tensor | None, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
+) -> Tensor:
+    """[T, d] from table [R, d], row [T] (None: one row each) and read [T, d]; own, scale and shift [d]."""
+    if read.device.type != "cpu":
+        return plainly_join_and_normalise(table, row, own, read, scale, shift)
+    where = torch.arange(len(read)) if row is None else row
+    if torch.is_grad_enabled() and (table.requires_grad or own.requires_grad or read.requires_grad):
+        return _Join.apply(table, where, own, read, scale, shift)  # type: ignore[no-untyped-call,no-any-return]
+    return _forward(table, where, own, read, scale, shift)[0]
+
+
+def plainly_join_and_normalise(
+    table: Tensor, row: Tensor | None, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
+) -> Tensor:
+    """`join_and_normalise` in plain torch."""
+    mine = own * (table if row is None else table.index_select(0, row))
+    return layer_norm(torch.relu(mine + read), scale.shape, scale, shift, EPSILON)
+
+
+def _forward(
+    table: Tensor, row: Tensor, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The result, and what its backward needs: the rows before normalising [T, d], their mean and 1 / deviation."""
+    out, joined = torch.empty_like(read), torch.empty_like(read)
+    moments = read.new_empty(len(read), 2)
+    tensors = (table, row, own, read, scale, shift, out, joined, moments)
+    _join(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+    return out, joined, moments
+
+
+class _Join(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, table: Tensor, row: Tensor, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
+    ) -> Tensor:
+        out, joined, moments = _forward(table, row, own, read, scale, shift)
+        ctx.save_for_backward(table, row, own, scale, joined, moments)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        table, row, own, scale, joined, moments = ctx.saved_tensors
+        to_table, to_read = torch.zeros_like(table), torch.empty_like(joined)
+        slopes = grad.new_zeros(3, grad.shape[1])
+        tensors = (grad, table, row, own, scale, joined, moments, to_table, to_read, slopes)
+        _unjoin(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+        return to_table, None, slopes[0], to_read, slopes[1], slopes[2]
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _join(
+    table: Any, row: Any, own: Any, read: Any, scale: Any, shift: Any, out: Any, joined: Any, moments: Any
+) -> None:
+    width = read.shape[1]
+    for i in range(len(read)):
+        mine = table[row[i]]
+        total = read[i, 0] * 0
+        for j in range(width):
+            value = max(own[j] * mine[j] + read[i, j], 0)
+            joined[i, j] = value
+            total += value
+        mean = total / width
+        spread = mean * 0
+        for j in range(width):
+            spread += (joined[i, j] - mean) ** 2
+        inverse = 1 / np.sqrt(spread / width + EPSILON)
+        moments[i, 0], moments[i, 1] = mean, inverse
+        for j in range(width):
+            out[i, j] = (joined[i, j] - moments[i, 0]) * moments[i, 1] * scale[j] + shift[j]
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _unjoin(
+    grad: Any,
+    table: Any,
+    row: Any,
+    own: Any,
+    scale: Any,
+    joined: Any,
+    moments: Any,
+    to_table: Any,
+    to_read: Any,
+    slopes: Any,
+) -> None:
+    width = grad.shape[1]
+    to_own, to_scale, to_shift = slopes[0], slopes[1], slopes[2]
+    for i in range(len(grad)):
+        mean, inverse = moments[i, 0], moments[i, 1]
+        pull = mean * 0
+        twist = mean * 0
+        for j in range(width):
+            centred = (joined[i, j] - mean) * inverse
+            slope = grad[i, j] * scale[j]
+            pull += slope
+            twist += slope * centred
+            to_scale[j] += grad[i, j] * centred
+            to_shift[j] += grad[i, j]
+        pull /= width
+        twist /= width
+        mine, to_mine = table[row[i]], to_table[row[i]]
+        for j in range(width):
+            centred = (joined[i, j] - mean) * inverse
+            slope = inverse * (grad[i, j] * scale[j] - pull - centred * twist)
+            slope = slope if joined[i, j] > 0 else slope * 0
+            to_read[i, j] = slope
+            to_mine[j] += slope * own[j]
+            to_own[j] += slope * mine[j]

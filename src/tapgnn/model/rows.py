@@ -1,0 +1,86 @@
+"""Rows of an arena as they stood at the times of some queries, found without being copied.
+
+A query (v, t) reads v's latest temporal node strictly before t: a row of the present chunk, or what was carried into
+it, or, for a node that is not active in it, its row in the arena.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numba as nb
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Rows:
+    """[Q, w]: here[place], carried[place - T] where place is beyond the T rows of here, arena[row] where it is -1.
+
+    Good until the arena is written to.
+    """
+
+    place: Tensor
+    row: Tensor
+    here: Tensor
+    carried: Tensor
+    arena: Tensor
+
+    def tensor(self) -> Tensor:
+        """The rows [Q, w], with the gradient to those of the chunk."""
+        if self.arena.device.type != "cpu":
+            return self.plain_tensor()
+        out: Tensor = _Pick.apply(self.here, self.place, self.row, self.carried, self.arena)  # type: ignore[no-untyped-call]
+        return out
+
+    def plain_tensor(self) -> Tensor:
+        """`tensor` in plain torch."""
+        elsewhere = (self.place < 0).nonzero().squeeze(1)
+        outside = self.arena.index_select(0, self.row.index_select(0, elsewhere))
+        inside = len(self.here) + len(self.carried)
+        where = self.place.clone()
+        where[elsewhere] = torch.arange(inside, inside + len(elsewhere), device=where.device)
+        return torch.cat([self.here, self.carried, outside]).index_select(0, where)
+
+
+class _Pick(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, here: Tensor, place: Tensor, row: Tensor, carried: Tensor, arena: Tensor) -> Tensor:
+        out = arena.new_empty(len(place), arena.shape[1])
+        _pick(*(tensor.detach().numpy() for tensor in (place, row, here, carried, arena, out)))
+        ctx.save_for_backward(place)
+        ctx.size = len(here)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        (place,) = ctx.saved_tensors
+        slope = grad.new_zeros(ctx.size, grad.shape[1])
+        _unpick(place.numpy(), grad.contiguous().numpy(), slope.numpy())
+        return slope, None, None, None, None
+
+
+@nb.njit(nogil=True, cache=True, inline="always")
+def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
+    """The row [w] of one query."""
+    if place < 0:
+        return arena[row]
+    if place < len(here):
+        return here[place]
+    return carried[place - len(here)]
+
+
+@nb.njit(nogil=True, cache=True)
+def _pick(place: Any, row: Any, here: Any, carried: Any, arena: Any, out: Any) -> None:
+    for q in range(len(place)):
+        out[q] = find_row(place[q], row[q], here, carried, arena)
+
+
+@nb.njit(nogil=True, cache=True)
+def _unpick(place: Any, grad: Any, slope: Any) -> None:
+    for q in range(len(place)):
+        if 0 <= place[q] < len(slope):
+            target = slope[place[q]]
+            for j in range(len(target)):
+                target[j] += grad[q, j]
