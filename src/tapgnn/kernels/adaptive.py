@@ -55,12 +55,12 @@ class Adaptive(Kernel):
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         if value.device.type == "cpu":
-            return fade_and_read(value, index, flow, self.rate(), self.of_counts.weight, carried)
+            return fade_and_read(value, index, flow, self._factor(flow), self.of_counts.weight, carried)
         return self.plain_scan(value, index, flow, carried)
 
     def plain_scan(self, value: Tensor, index: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """`scan` operation by operation, for every device."""
-        decay = torch.exp(-flow.elapsed @ self.rate())
+        decay = self._factor(flow)
         gathered = gather_sum(value, index, None, flow.inbox)
         total, last = scan_sum(gathered, decay, carried[:, : self.width], flow.chain)
         received = self._received(flow, value.dtype)
@@ -77,6 +77,10 @@ class Adaptive(Kernel):
         counts = torch.cat([weight * as_source, weight * ~as_source], dim=1)
         total = add_up(self._by_channel(weight) * value[index[message]], receiver, size)
         return self._read(total, add_up(counts, receiver, size))
+
+    def _factor(self, flow: Flow) -> Tensor:
+        """[T, groups] what is left of a group's channels since the node's previous temporal node (float64)."""
+        return torch.exp(-flow.elapsed @ self.rate())
 
     def _received(self, flow: Flow, dtype: torch.dtype) -> Tensor:
         """[T, 2 groups] messages of the instant, as source and as destination, the same for every group."""

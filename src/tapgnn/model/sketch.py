@@ -90,8 +90,10 @@ def compare_sketches(
         return plainly_compare_sketches(rows, fade, left, pair, width, steps)
     size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
     counts, cosines = fade.new_empty(len(pair), size), fade.new_empty(len(pair), size)
-    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, pair, counts, cosines)
-    _compare_sketches(width, steps, left, *[tensor.numpy() for tensor in tensors])
+    shape = (1 + steps * (fade.shape[1] - 1), width)
+    parts = [table.view(len(table), *shape) for table in (rows.here, rows.carried, rows.arena)]
+    tensors = (rows.place, rows.row, *parts, fade, pair, counts, cosines)
+    _compare_sketches(steps, left, *[tensor.numpy() for tensor in tensors])
     return counts, cosines
 
 
@@ -135,32 +137,40 @@ def _propagate_sketches(
         for i in range(chain[c], chain[c + 1]):
             out[i, :width] = carried[c, :width]
     for step in range(steps):
-        start = width * (1 + step * rates)
+        stop = width * (1 + (step + 1) * rates)
+        start, former = stop - width * rates, stop - 2 * width * rates
         for c in range(len(chain) - 1):
-            for j in range(width * rates):
-                total[j] = carried[c, start + j]
+            total[:] = carried[c, start:stop]
             for i in range(chain[c], chain[c + 1]):
                 for h in range(rates):
                     factor = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
-                    for j in range(h * width, (h + 1) * width):
-                        total[j] *= factor
+                    _scale(total[h * width : (h + 1) * width], factor)
                 for m in range(inbox[i], inbox[i + 1]):
                     if step == 0:
-                        arriving = carried[owner[sender[m]]]
+                        arriving = carried[owner[sender[m]], :width]
                         for h in range(rates):
-                            for j in range(width):
-                                total[h * width + j] += arriving[j]
+                            _add(total[h * width : (h + 1) * width], arriving)
                     else:
-                        arriving = out[sender[m], start - width * rates : start]
-                        for j in range(width * rates):
-                            total[j] += arriving[j]
-                for j in range(width * rates):
-                    out[i, start + j] = total[j]
+                        _add(total, out[sender[m], former:start])
+                row = out[i, start:stop]
+                for j in range(len(total)):
+                    row[j] = total[j]
+
+
+@nb.njit(nogil=True, cache=True)
+def _scale(row: Any, factor: Any) -> None:
+    for j in range(len(row)):
+        row[j] *= factor
+
+
+@nb.njit(nogil=True, cache=True)
+def _add(row: Any, other: Any) -> None:
+    for j in range(len(row)):
+        row[j] += other[j]
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _compare_sketches(
-    width: Any,
     steps: Any,
     left: Any,
     place: Any,
@@ -174,35 +184,38 @@ def _compare_sketches(
     cosines: Any,
 ) -> None:
     rates = fade.shape[1] - 1
-    parts = 1 + steps * rates
-    norm = np.empty((len(place), parts), dtype=arena.dtype)
-    for v in range(len(place)):
-        theirs = find_row(place[v], row[v], here, carried, arena)
-        for part in range(parts):
-            piece = theirs[part * width : (part + 1) * width]
-            norm[v, part] = np.sqrt(_dot(piece, piece) / width)
+    parts, width = arena.shape[1:]
+    norm_left, norm = np.empty((left, parts), dtype=arena.dtype), np.empty(parts, dtype=arena.dtype)
+    for u in range(left):
+        _measure(find_row(place[u], row[u], here, carried, arena), norm_left[u])
     for q in range(len(pair)):
         u, v, column = pair[q], left + q, 0
         ours = find_row(place[u], row[u], here, carried, arena)
         theirs = find_row(place[v], row[v], here, carried, arena)
+        _measure(theirs, norm)
         for h in range(rates):
             for i in range(steps + 1):
                 a = 0 if i == 0 else 1 + (i - 1) * rates + h
                 fade_i = fade[u, 0 if i == 0 else 1 + h]
-                mine = ours[a * width : (a + 1) * width]
-                for j in range(steps + 1):
-                    if i == 0 and j == 0:
-                        continue
+                for j in range(0 if i else 1, steps + 1):
                     b = 0 if j == 0 else 1 + (j - 1) * rates + h
                     faded = fade_i * fade[v, 0 if j == 0 else 1 + h]
-                    counts[q, column] = faded * _dot(mine, theirs[b * width : (b + 1) * width]) / width
-                    cosines[q, column] = counts[q, column] / (faded * norm[u, a] * norm[v, b] + FLOOR)
+                    count = faded * _dot(ours[a], theirs[b]) / width
+                    counts[q, column] = count
+                    cosines[q, column] = count / (faded * norm_left[u, a] * norm[b] + FLOOR)
                     column += 1
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+def _measure(row: Any, norm: Any) -> None:
+    """Root mean squares [parts] of the parts of a row [parts, width]."""
+    for part in range(len(row)):
+        norm[part] = np.sqrt(_dot(row[part], row[part]) / row.shape[1])
+
+
+@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _dot(left: Any, right: Any) -> Any:
-    total = left[0] * right[0]
-    for k in range(1, len(left)):
+    total = np.float32(0.0)
+    for k in range(len(left)):
         total += left[k] * right[k]
     return total
