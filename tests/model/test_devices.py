@@ -7,7 +7,7 @@ import torch
 from tapgnn import Events
 from tapgnn.kernels import adaptive, attention, gcn, mean, pool, scan
 from tapgnn.model import model as model_module
-from tapgnn.model import block, normalise, sketch
+from tapgnn.model import block, normalise, projection, sketch
 from tapgnn.model.projection import Facts
 from tapgnn.model.rows import Rows
 
@@ -34,9 +34,12 @@ def plain_forms(monkeypatch):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, form)
         monkeypatch.setattr(
-            adaptive.Adaptive, "scan", lambda self, value, index, own, flow, carried: self.plain_scan(value, index, flow, carried)
+            adaptive.Adaptive,
+            "scan",
+            lambda self, value, index, own, flow, carried: self.plain_scan(value, index, flow, carried),
         )
-        monkeypatch.setattr(block, "join_and_normalise", normalise.plainly_join_and_normalise)
+        for module in (block, projection):
+            monkeypatch.setattr(module, "join_and_normalise", normalise.plainly_join_and_normalise)
         monkeypatch.setattr(Rows, "tensor", Rows.plain_tensor)
         monkeypatch.setattr(model_module, "propagate_sketches", sketch.plainly_propagate_sketches)
         monkeypatch.setattr(model_module, "compare_sketches", sketch.plainly_compare_sketches)

@@ -1,8 +1,11 @@
 """Link heads: the score of a pair, a logit, from two representations.
 
+Right ends come in blocks as long as the left ends: the i-th of every block is paired with the i-th left end.
+
 dot       z_u . z_v                                     eq. 9
 additive  w . relu(A z_u + B z_v)                       what was published
-mlp       two hidden layers over z_u, z_v, z_u * z_v, the facts of both and what their sketches have in common
+mlp       w . relu(A z_u + B z_v) + c . (z_u * z_v) + two hidden layers over the facts of both and what their sketches
+          have in common
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import linear
 
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
@@ -27,9 +31,9 @@ class Side:
 class Dot(nn.Module):
     """The dot product."""
 
-    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
-        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
-        return (left.z.index_select(0, pair) * right.z).sum(dim=1)
+    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+        """Logits [Q]."""
+        return (in_blocks(right.z, left.z) * left.z).sum(dim=2).flatten()
 
 
 class Additive(nn.Module):
@@ -41,10 +45,11 @@ class Additive(nn.Module):
         self.of_right = nn.Linear(config.width, config.width, bias=False)
         self.out = nn.Linear(config.width, 1)
 
-    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
-        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
-        hidden = self.of_left(left.z).index_select(0, pair) + self.of_right(right.z)
-        return self.out(torch.relu(hidden)).squeeze(1)  # type: ignore[no-any-return]
+    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+        """Logits [Q]."""
+        ours = self.of_left(left.z)
+        hidden = in_blocks(self.of_right(right.z), ours) + ours
+        return self.out(torch.relu(hidden)).flatten()  # type: ignore[no-any-return]
 
 
 class Direct(nn.Module):
@@ -61,14 +66,13 @@ class Direct(nn.Module):
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.rest = nn.Sequential(nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
 
-    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
+    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
         """Logits [Q]."""
-        hidden = self.bias
+        hidden = self.bias if self.of_walks is None else linear(walks, self.of_walks.weight, self.bias)
         if self.of_left is not None and self.of_right is not None:
-            hidden = hidden + self.of_right(right.facts) + self.of_left(left.facts).index_select(0, pair)
-        if self.of_walks is not None:
-            hidden = hidden + self.of_walks(walks)
-        return self.rest(hidden).squeeze(1)  # type: ignore[no-any-return]
+            ours = self.of_left(left.facts)
+            hidden = in_blocks(hidden + self.of_right(right.facts), ours) + ours
+        return self.rest(hidden).flatten()  # type: ignore[no-any-return]
 
 
 class PairMLP(nn.Module):
@@ -86,12 +90,18 @@ class PairMLP(nn.Module):
         nn.init.zeros_(self.out.weight)
         self.of_product = nn.Parameter(torch.zeros(width))
 
-    def forward(self, left: Side, right: Side, pair: Tensor, walks: Tensor | None) -> Tensor:
-        """Logits [Q]; pair [Q] is the row of `left` that each row of `right` is paired with."""
-        product = left.z.index_select(0, pair) * right.z
-        hidden = self.of_right(right.z) + self.of_left(left.z).index_select(0, pair)
-        logit: Tensor = self.out(torch.relu(hidden)).squeeze(1) + product @ self.of_product
-        return logit if self.direct is None else logit + self.direct(left, right, pair, walks)
+    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+        """Logits [Q]."""
+        ours = self.of_left(left.z)
+        hidden = in_blocks(self.of_right(right.z), ours) + ours
+        product = (in_blocks(right.z, left.z) * left.z) @ self.of_product
+        logit: Tensor = (self.out(torch.relu(hidden)).squeeze(2) + product).flatten()
+        return logit if self.direct is None else logit + self.direct(left, right, walks)
+
+
+def in_blocks(right: Tensor, left: Tensor) -> Tensor:
+    """[blocks, n, .] the rows of right ends, so that those of the n left ends fit to each block."""
+    return right.view(-1, len(left), right.shape[1])
 
 
 def make_head(config: Config, facts: int, walks: int) -> nn.Module:

@@ -158,16 +158,16 @@ class Model(nn.Module):
         right, _ = self._asked(dst, times)
         size = len(left)
         past = where.past(torch.cat([left, right]), time.repeat(2))
-        return self.link(past, size, torch.arange(size, device=self.device))
+        return self.link(past, size)
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""
         return self._project(past, None if self.facts is None else self.facts.describe(past)[0])
 
-    def link(self, past: Past, left: int, pair: Tensor) -> Tensor:
-        """Logits [Q] of pairs: the first `left` queries are left ends, the others right ends.
+    def link(self, past: Past, left: int) -> Tensor:
+        """Logits [Q] of pairs: the first `left` queries are left ends, the others right ends in blocks of `left`.
 
-        pair [Q] names the left end of each right end, so that an end in many pairs is described once.
+        The i-th of every block is paired with the i-th left end: an end in many pairs is described once.
         """
         facts, encoded = (None, None) if self.facts is None else self.facts.describe(past)
         z = self._project(past, facts)
@@ -176,28 +176,28 @@ class Model(nn.Module):
         ]
         walks = None
         if self.sketched:
-            walks = self.walks(past, left, pair) / self.walk_scale
-        return self.head(*ends, pair, walks)  # type: ignore[no-any-return]
+            walks = self.walks(past, left) / self.walk_scale
+        return self.head(*ends, walks)  # type: ignore[no-any-return]
 
     def _project(self, past: Past, facts: Tensor | None) -> Tensor:
         if facts is None:
             return self.projection(past)  # type: ignore[no-any-return]
         return self.projection(past, facts, self.inputs)  # type: ignore[no-any-return]
 
-    def walks(self, past: Past, left: int, pair: Tensor) -> Tensor:
+    def walks(self, past: Past, left: int) -> Tensor:
         """[Q, .] cosines of the sketches of pairs, given as to `link`."""
         config = self.config
-        return compare_sketches(past.sketch, self._fade(past), left, pair, config.sketch_width, config.sketch_steps)[1]
+        return compare_sketches(past.sketch, self._fade(past), left, config.sketch_width, config.sketch_steps)[1]
 
     @torch.no_grad()
-    def calibrate(self, asked: Iterable[tuple[Past, int, Tensor]]) -> None:
+    def calibrate(self, asked: Iterable[tuple[Past, int]]) -> None:
         """Set the scales of facts and walks from queries like those to come, given as to `link`."""
         facts, walks = [], []
-        for past, left, pair in asked:
+        for past, left in asked:
             if self.facts is not None:
                 facts.append(self.facts.plain(past))
             if self.sketched:
-                walks.append(self.walks(past, left, pair))
+                walks.append(self.walks(past, left))
         if self.facts is not None and facts:
             self.facts.calibrate(torch.cat(facts))
         if walks:

@@ -1,7 +1,7 @@
 """From the past of a node to its representation at the time of a query (eq. 8), and the facts it and the head read.
 
     z(v,t) = W2 relu(W1 [h(v,t'), cos(w (t - t') + b)])                  preset paper
-    z(v,t) = relu(LayerNorm(h(v,t') + R facts(v,t) [+ V h_0(v)]))        with facts
+    z(v,t) = LayerNorm(relu(own * h(v,t') + R facts(v,t) [+ V h_0(v)]))  with facts
 
 t' is the node's latest instant before t. A node with no history has h = 0 and no time encoding, and its facts say so.
 h_0 is added where nodes have given features: then a node says something before its first event.
@@ -22,6 +22,7 @@ from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.inputs import Inputs
+from tapgnn.model.normalise import join_and_normalise
 from tapgnn.model.state import Past
 
 # Columns that say whether there was ever an event, as source, as destination, in any role.
@@ -186,15 +187,17 @@ class FactProjection(nn.Module):
         super().__init__()
         self.of_facts = nn.Linear(facts, config.width)
         self.of_node = linear_or_none(config.width if config.node_features else 0, config.width)
+        self.own = nn.Parameter(torch.ones(config.width))
         self.norm = nn.LayerNorm(config.width)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, past: Past, facts: Tensor, inputs: Inputs) -> Tensor:
         """z [Q, d] from the past and the facts [Q, .]."""
-        mixed = past.embedding + self.of_facts(facts)
+        known: Tensor = self.of_facts(facts)
         if self.of_node is not None:
-            mixed = mixed + self.of_node(inputs(past.node))
-        return self.dropout(torch.relu(self.norm(mixed)))  # type: ignore[no-any-return]
+            known = known + self.of_node(inputs(past.node))
+        z = join_and_normalise(past.embedding, None, self.own, known, self.norm.weight, self.norm.bias)
+        return self.dropout(z)  # type: ignore[no-any-return]
 
 
 def decay_rates(config: Config) -> Tensor:

@@ -77,32 +77,30 @@ def plainly_propagate_sketches(
     return torch.cat(parts, dim=1)
 
 
-def compare_sketches(
-    rows: Rows, fade: Tensor, left: int, pair: Tensor, width: int, steps: int
-) -> tuple[Tensor, Tensor]:
+def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> tuple[Tensor, Tensor]:
     """Walk counts of each pair, and cosines of the same sketches: both [Q, H * P].
 
-    The first `left` rows are left ends, the others the right ends of the Q pairs; pair [Q] names the left end of each.
+    The first `left` rows are left ends, the others the right ends of the Q pairs, in blocks of `left`.
     P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade [n, 1 + H] brings S_0, and S_k
     at each rate, from a node's last activity to the time of the query.
     """
     if fade.device.type != "cpu":
-        return plainly_compare_sketches(rows, fade, left, pair, width, steps)
+        return plainly_compare_sketches(rows, fade, left, width, steps)
     size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
-    counts, cosines = fade.new_empty(len(pair), size), fade.new_empty(len(pair), size)
+    pairs = len(fade) - left
+    counts, cosines = fade.new_empty(pairs, size), fade.new_empty(pairs, size)
     shape = (1 + steps * (fade.shape[1] - 1), width)
     parts = [table.view(len(table), *shape) for table in (rows.here, rows.carried, rows.arena)]
-    tensors = (rows.place, rows.row, *parts, fade, pair, counts, cosines)
+    tensors = (rows.place, rows.row, *parts, fade, counts, cosines)
     _compare_sketches(steps, left, *[tensor.numpy() for tensor in tensors])
     return counts, cosines
 
 
-def plainly_compare_sketches(
-    rows: Rows, fade: Tensor, left: int, pair: Tensor, width: int, steps: int
-) -> tuple[Tensor, Tensor]:
+def plainly_compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> tuple[Tensor, Tensor]:
     """`compare_sketches` in plain torch."""
     ends = _by_rate(rows.tensor(), fade, width, steps)
-    ours, theirs = ends[:left][pair], ends[left:]
+    theirs = ends[left:]
+    ours = ends[:left].repeat(len(theirs) // max(left, 1), 1, 1, 1)
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
     cosines = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
@@ -179,7 +177,6 @@ def _compare_sketches(
     carried: Any,
     arena: Any,
     fade: Any,
-    pair: Any,
     counts: Any,
     cosines: Any,
 ) -> None:
@@ -188,8 +185,8 @@ def _compare_sketches(
     norm_left, norm = np.empty((left, parts), dtype=arena.dtype), np.empty(parts, dtype=arena.dtype)
     for u in range(left):
         _measure(find_row(place[u], row[u], here, carried, arena), norm_left[u])
-    for q in range(len(pair)):
-        u, v, column = pair[q], left + q, 0
+    for q in range(len(counts)):
+        u, v, column = q % left, left + q, 0
         ours = find_row(place[u], row[u], here, carried, arena)
         theirs = find_row(place[v], row[v], here, carried, arena)
         _measure(theirs, norm)

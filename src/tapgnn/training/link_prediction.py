@@ -202,21 +202,20 @@ def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], lis
 def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_weight: float) -> Tensor:
     """The loss of one chunk; negatives [E, k] are destinations that were not met."""
     size, count = negatives.shape
-    node = torch.from_numpy(np.concatenate([events.src, events.dst, negatives.ravel()])).to(model.device)
-    when = np.concatenate([events.time, events.time, np.repeat(events.time, count)])
-    past = trace.past(node, torch.from_numpy(when).to(model.device))
-    here = torch.arange(size, device=model.device)
-    pair = torch.cat([here, here.repeat_interleave(count)])
-    logits = model.link(past, size, pair)
-    happened = torch.arange(len(pair), device=model.device) < size
-    weight = torch.where(happened, 1.0, 1.0 / count) * _warmth(past, size, pair, cold_weight)
+    node = torch.from_numpy(np.concatenate([events.src, events.dst, negatives.T.ravel()])).to(model.device)
+    when = torch.from_numpy(np.tile(events.time, 2 + count)).to(model.device)
+    past = trace.past(node, when)
+    logits = model.link(past, size)
+    happened = torch.arange(len(logits), device=model.device) < size
+    weight = torch.where(happened, 1.0, 1.0 / count) * _warmth(past, size, cold_weight)
     return (softplus(torch.where(happened, -logits, logits)) * weight).sum() / weight.sum().clamp(min=1.0)
 
 
-def _warmth(past: Past, left: int, pair: Tensor, cold_weight: float) -> Tensor:
+def _warmth(past: Past, left: int, cold_weight: float) -> Tensor:
     """[Q] 1 where both ends have a history, `cold_weight` otherwise."""
     known = ~past.facts[:, LAST].amax(dim=1).isinf()
-    return torch.where(known[:left][pair] & known[left:], 1.0, cold_weight).to(past.embedding.dtype)
+    both = known[left:].view(-1, left) & known[:left] if left else known
+    return torch.where(both.flatten(), 1.0, cold_weight).to(past.embedding.dtype)
 
 
 @torch.no_grad()
@@ -226,7 +225,7 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
     rng = np.random.default_rng([settings.seed, 2])
     share = min(1.0, SAMPLE / len(train))
 
-    def asked() -> Iterator[tuple[Past, int, Tensor]]:
+    def asked() -> Iterator[tuple[Past, int]]:
         state = model.empty_state()
         for piece in train.chunks(2_048):
             trace, state = model.advance(piece, state)
@@ -236,7 +235,7 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
             past = trace.past(
                 torch.from_numpy(nodes).to(model.device), torch.from_numpy(np.tile(time, 3)).to(model.device)
             )
-            yield past, len(rows), torch.arange(len(rows), device=model.device).repeat(2)
+            yield past, len(rows)
 
     model.calibrate(asked())
 
