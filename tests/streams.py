@@ -54,7 +54,9 @@ def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
     }
     model = Model(Config(**{**options, **changes}), vocabulary).double().eval()
     if model.config.head == "mlp":
-        torch.nn.init.normal_(model.head.out.weight)  # it starts at 0, and would hide the representations
+        # They start at 0, and would hide the representations.
+        torch.nn.init.normal_(model.head.out.weight)
+        torch.nn.init.normal_(model.head.of_product)
     return model
 
 

@@ -36,7 +36,7 @@ def _forward(
     count = value.new_empty(rows, of_counts.shape[1])
     last = torch.empty_like(carried, memory_format=torch.contiguous_format)
     tensors = (flow.inbox, flow.role, index, factor, value, carried, total, count, read, last)
-    over_segments(_fade, view(flow.chain), width, *[view(tensor) for tensor in tensors])
+    over_segments(fade_chains, view(flow.chain), width, *[view(tensor) for tensor in tensors])
     logs = torch.log1p(count)
     read.addmm_(logs, of_counts.detach().T)
     return read, last, total, count, logs
@@ -95,7 +95,8 @@ def _gather(borders, by_channel, by_group):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _fade(first, last, chain, inbox, role, index, factor, value, carried, total, count, read, final):  # type: ignore[no-untyped-def]
+def fade_chains(first, last, chain, inbox, role, index, factor, value, carried, total, count, read, final):  # type: ignore[no-untyped-def]
+    """Fill total, count and read of the temporal nodes, and the final rows, of chains first to last."""
     width, groups = value.shape[1], factor.shape[1]
     sums, counts, shares = np.empty(width), np.empty(2 * groups), np.empty(groups)
     borders, kept, share = _borders(width, groups), np.empty(width), np.empty(width)

@@ -101,7 +101,7 @@ class PairMLP(nn.Module):
 
 def in_blocks(right: Tensor, left: Tensor) -> Tensor:
     """[blocks, n, .] the rows of right ends, so that those of the n left ends fit to each block."""
-    return right.view(-1, len(left), right.shape[1])
+    return right.view(len(right) // max(len(left), 1), len(left), right.shape[1])
 
 
 def make_head(config: Config, facts: int, walks: int) -> nn.Module:

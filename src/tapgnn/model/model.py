@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError, LateEventError
-from tapgnn.events import Events, Vocabulary
+from tapgnn.events import Events, Floats, Vocabulary
 from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
@@ -30,6 +30,7 @@ from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
 from tapgnn.model.sketch import compare_sketches, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
+from tapgnn.model.step import FEW, Step
 from tapgnn.model.trace import Trace
 from tapgnn.unfold import Unfolding, unfold
 
@@ -68,6 +69,12 @@ class Model(nn.Module):
         self.sketch_rate, self.count_rate = rates, decay_rates(config)
         self.register_buffer("walk_scale", torch.ones(walks))
         self.walk_scale: Tensor
+        self._compiled: Step | None = None
+
+    def _apply(self, *arguments: Any, **options: Any) -> Model:
+        """A move to another type or device replaces tensors, which the compiled form would not notice."""
+        self._compiled = None
+        return super()._apply(*arguments, **options)
 
     @property
     def device(self) -> torch.device:
@@ -105,33 +112,37 @@ class Model(nn.Module):
         events = _in_order(events, state.clock, late)
         state.admit(self.vocabulary)
         view = unfold(events)
-        nodes = self._tensor(view.nodes)
-        rows = nodes + 1
-        carried_facts = state.facts.index_select(0, rows)
-        flow, facts = self._flow(view, events, state, carried_facts)
-        embedding, sums = self._embed(events, view, flow, nodes, state.sums.index_select(0, rows))
-        carried_sketch = state.sketch.index_select(0, rows)
-        sketch = self._sketch(flow, view, carried_sketch)
+        seen = state.events + np.searchsorted(events.time, view.instants, side="right")[view.instant].astype(np.float64)
+        step = self._step(len(events))
         following = state.consume()
-        trace = Trace(
-            view=view,
-            embedding=embedding,
-            facts=facts,
-            sketch=sketch,
-            carried_embedding=state.embedding.index_select(0, rows),
-            carried_facts=carried_facts,
-            carried_sketch=carried_sketch,
-            event_time=events.time,
-            events_before=state.events,
-            clock_before=state.clock,
-            successor=following,
-        )
+        rows = self._absorb(events, view, seen, following) if step is None else step.absorb(view, seen, following)
+        trace = Trace(view, *rows, events.time, state.events, state.clock, following)
         if len(events):
-            last = flow.chain[1:] - 1
-            following.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in (facts, embedding, sketch)))
             following.clock = float(events.time[-1])
             following.events += len(events)
         return trace, following
+
+    def _absorb(self, events: Events, view: Unfolding, seen: Floats, state: State) -> list[Tensor]:
+        """Write the rows of the active nodes into the state.
+
+        Returns what a trace keeps: facts, embedding and sketch of the temporal nodes, and the same as carried into them.
+        """
+        nodes = self._tensor(view.nodes)
+        arenas = (state.facts, state.embedding, state.sketch, state.sums)
+        *carried, sums = (arena.index_select(0, nodes + 1) for arena in arenas)
+        flow, facts = self._flow(view, seen, carried[0])
+        embedding, sums = self._embed(events, view, flow, nodes, sums)
+        reached = [facts, embedding, self._sketch(flow, view, carried[2])]
+        last = flow.chain[1:] - 1
+        state.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in reached))
+        return reached + carried
+
+    def _step(self, size: int) -> Step | None:
+        """The compiled form for a few events or pairs, where there is one."""
+        if size > FEW or torch.is_grad_enabled():
+            return None
+        self._compiled = Step.of(self, self._compiled)
+        return self._compiled
 
     def advance_directly(self, events: Events) -> Tensor:
         """TAP-GNN*: the embeddings [T, d] of a log from its start, aggregated from the whole neighbourhood.
@@ -143,7 +154,8 @@ class Model(nn.Module):
         nodes = self._tensor(view.nodes)
         start = self.empty_state()
         start.admit(self.vocabulary)
-        flow, _ = self._flow(view, events, start, start.facts[nodes + 1])
+        seen = np.searchsorted(events.time, view.instants, side="right")[view.instant].astype(np.float64)
+        flow, _ = self._flow(view, seen, start.facts[nodes + 1])
         return self._embed(events, view, flow, nodes, None)[0]
 
     def query(self, where: State | Trace, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> Tensor:
@@ -156,9 +168,11 @@ class Model(nn.Module):
         """Logits [Q] of an event src -> dst at each time."""
         left, time = self._asked(src, times)
         right, _ = self._asked(dst, times)
-        size = len(left)
-        past = where.past(torch.cat([left, right]), time.repeat(2))
-        return self.link(past, size)
+        node, time = torch.cat([left, right]), time.repeat(2)
+        step = self._step(len(left))
+        if step is not None:
+            return step.link(where.find(node.numpy(), time.numpy()), len(left))
+        return self.link(where.past(node, time), len(left))
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""
@@ -223,14 +237,12 @@ class Model(nn.Module):
             row, start = None, stop
         return table, torch.cat(states, dim=1) if carried is not None else table
 
-    def _flow(self, view: Unfolding, events: Events, state: State, carried: Tensor) -> tuple[Flow, Tensor]:
+    def _flow(self, view: Unfolding, seen: Floats, carried: Tensor) -> tuple[Flow, Tensor]:
         """The chunk as kernels see it, and the facts [T, F] of its temporal nodes."""
         config = self.config
         spans = np.array([config.span, config.events])
-        seen = state.events + np.searchsorted(events.time, view.instants, side="right")
         facts = np.empty((view.size, carried.shape[1]))
         elapsed = np.empty((view.size, 2))
-        seen = seen[view.instant].astype(np.float64)
         rate = self.count_rate.numpy() / config.events
         fold_facts(
             view.chain,

@@ -43,7 +43,7 @@ def _forward(
     out, joined = torch.empty_like(read), torch.empty_like(read)
     moments = read.new_empty(len(read), 2)
     tensors = (table, row, own, read, scale, shift, out, joined, moments)
-    _join(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+    join(*[tensor.detach().contiguous().numpy() for tensor in tensors])
     return out, joined, moments
 
 
@@ -67,7 +67,7 @@ class _Join(torch.autograd.Function):
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _join(
+def join(
     table: Any, row: Any, own: Any, read: Any, scale: Any, shift: Any, out: Any, joined: Any, moments: Any
 ) -> None:
     width = read.shape[1]

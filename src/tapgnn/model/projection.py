@@ -70,7 +70,7 @@ class Facts(nn.Module):
         facts = self.centre.new_empty(len(past), self.width)
         encoded = self.centre.new_empty(len(past), self.encoded_width)
         tensors = (past.facts, past.time, past.seen, self.rate, self.centre, self.scale, self.graded, self.edges)
-        _describe(self.unit, *(tensor.detach().contiguous().numpy() for tensor in (*tensors, facts, encoded)))
+        describe_facts(self.unit, *(tensor.detach().contiguous().numpy() for tensor in (*tensors, facts, encoded)))
         return facts, encoded
 
     def encode(self, facts: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class Facts(nn.Module):
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def _describe(
+def describe_facts(
     unit: Any,
     past: Any,
     time: Any,

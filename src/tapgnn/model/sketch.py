@@ -54,7 +54,7 @@ def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor,
         return plainly_propagate_sketches(flow, owner, rate, carried, width, steps)
     out = carried.new_empty(len(owner), carried.shape[1])
     tensors = (flow.chain, flow.inbox, flow.sender, owner, flow.elapsed, rate, carried, out)
-    _propagate_sketches(width, steps, *[tensor.contiguous().numpy() for tensor in tensors])
+    propagate(width, steps, *[tensor.contiguous().numpy() for tensor in tensors])
     return out
 
 
@@ -89,10 +89,8 @@ def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int
     size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
     pairs = len(fade) - left
     counts, cosines = fade.new_empty(pairs, size), fade.new_empty(pairs, size)
-    shape = (1 + steps * (fade.shape[1] - 1), width)
-    parts = [table.view(len(table), *shape) for table in (rows.here, rows.carried, rows.arena)]
-    tensors = (rows.place, rows.row, *parts, fade, counts, cosines)
-    _compare_sketches(steps, left, *[tensor.numpy() for tensor in tensors])
+    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, counts, cosines)
+    compare(steps, left, *[tensor.numpy() for tensor in tensors])
     return counts, cosines
 
 
@@ -116,7 +114,7 @@ def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
 
 
 @nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
-def _propagate_sketches(
+def propagate(
     width: Any,
     steps: Any,
     chain: Any,
@@ -168,7 +166,7 @@ def _add(row: Any, other: Any) -> None:
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _compare_sketches(
+def compare(
     steps: Any,
     left: Any,
     place: Any,
@@ -180,15 +178,17 @@ def _compare_sketches(
     counts: Any,
     cosines: Any,
 ) -> None:
+    """The loops of `compare_sketches`; a table [n, .] holds parts of equal width, S_0 and S_k at each rate."""
     rates = fade.shape[1] - 1
-    parts, width = arena.shape[1:]
+    parts = 1 + steps * rates
+    width = arena.shape[1] // parts
     norm_left, norm = np.empty((left, parts), dtype=arena.dtype), np.empty(parts, dtype=arena.dtype)
     for u in range(left):
-        _measure(find_row(place[u], row[u], here, carried, arena), norm_left[u])
+        _measure(find_row(place[u], row[u], here, carried, arena).reshape(parts, width), norm_left[u])
     for q in range(len(counts)):
         u, v, column = q % left, left + q, 0
-        ours = find_row(place[u], row[u], here, carried, arena)
-        theirs = find_row(place[v], row[v], here, carried, arena)
+        ours = find_row(place[u], row[u], here, carried, arena).reshape(parts, width)
+        theirs = find_row(place[v], row[v], here, carried, arena).reshape(parts, width)
         _measure(theirs, norm)
         for h in range(rates):
             for i in range(steps + 1):

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
-from tapgnn.events import Vocabulary
+from tapgnn.events import Floats, Ints, Vocabulary
 from tapgnn.model.rows import Rows
 from tapgnn.model.sketch import sign_vectors
 
@@ -44,6 +44,30 @@ class Past:
 
     def __len__(self) -> int:
         return len(self.node)
+
+
+Tables = tuple[Tensor, Tensor, Tensor]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the rows of some queries stand, as in `Rows`; for facts, embedding and sketch the same place and row.
+
+    place, row, time, seen [Q] (arrays); tables: here, carried and arena of each of the three.
+    """
+
+    place: Ints
+    row: Ints
+    time: Floats
+    seen: Floats
+    tables: tuple[Tables, ...]
+
+    def past(self, node: Tensor, time: Tensor) -> Past:
+        """The rows themselves."""
+        device = node.device
+        place, row = torch.from_numpy(self.place).to(device), torch.from_numpy(self.row).to(device)
+        facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.tables)
+        return Past(node, time, torch.from_numpy(self.seen).to(time), facts.tensor(), embedding.tensor(), sketch)
 
 
 @dataclass
@@ -94,9 +118,9 @@ class State:
             self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
         self.size = len(vocabulary)
 
-    def rows(self, node: Tensor) -> Tensor:
+    def rows(self, node: Ints) -> Ints:
         """The arena row of each node; one that is unknown or not admitted has row 0."""
-        return torch.where((node >= 0) & (node < self.size), node + 1, 0)
+        return np.where((node >= 0) & (node < self.size), node + 1, 0)
 
     def write(self, node: Tensor, sums: Tensor, facts: Tensor, embedding: Tensor, sketch: Tensor) -> None:
         """Replace the rows of some nodes."""
@@ -108,17 +132,16 @@ class State:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node, time)
+
+    def find(self, node: Ints, time: Floats) -> Places:
+        """Where (node, time) is known; the time must lie after the clock."""
         self.check_usable()
         check_after(self.clock, time)
-        rows = self.rows(node)
-        return Past(
-            node,
-            time,
-            torch.full_like(time, self.events),
-            self.facts.index_select(0, rows),
-            self.embedding.index_select(0, rows),
-            Rows(torch.full_like(rows, -1), rows, self.sketch[:0], self.sketch[:0], self.sketch),
-        )
+        nowhere = np.full(len(node), -1)
+        seen = np.full(len(node), float(self.events))
+        arenas = (self.facts, self.embedding, self.sketch)
+        return Places(nowhere, self.rows(node), time, seen, tuple((arena[:0], arena[:0], arena) for arena in arenas))
 
     def consume(self) -> State:
         """Hand the arenas over to a new state; this one can no longer be used."""
@@ -133,11 +156,11 @@ class State:
             raise StateError("this state was advanced; use the state that advance returned, or advance a copy of it")
 
 
-def check_after(clock: float, time: Tensor) -> None:
+def check_after(clock: float, time: Floats) -> None:
     """Refuse queries at or before the clock: what is known may hold events that they must not see."""
     late = ~(time > clock)
-    if bool(late.any()):
-        first = int(late.nonzero()[0, 0])
+    if late.any():
+        first = int(late.argmax())
         raise QueryError(
             f"query {first} asks for time {float(time[first])}, but events up to {clock} are already absorbed; ask for "
             "a later time, or replay the log up to the time you need"

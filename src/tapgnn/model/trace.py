@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from torch import Tensor
 
-from tapgnn.events import Floats
-from tapgnn.model.rows import Rows
-from tapgnn.model.state import Past, State, check_after
+from tapgnn.events import Floats, Ints
+from tapgnn.model.state import Past, Places, State, check_after
 from tapgnn.unfold import Unfolding
 
 
@@ -23,11 +21,11 @@ class Trace:
     """
 
     view: Unfolding
-    embedding: Tensor
     facts: Tensor
+    embedding: Tensor
     sketch: Tensor
-    carried_embedding: Tensor
     carried_facts: Tensor
+    carried_embedding: Tensor
     carried_sketch: Tensor
     event_time: Floats
     events_before: int
@@ -36,18 +34,17 @@ class Trace:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node, time)
+
+    def find(self, node: Ints, time: Floats) -> Places:
+        """Where (node, time) is known, strictly before the time."""
         state = self.successor
         state.check_usable()
         check_after(self.clock_before, time)
-        asked, when = node.numpy(force=True), time.numpy(force=True)
-        place = torch.from_numpy(self.view.before(asked, when)).to(node.device)
-        rows = state.rows(node)
-        seen = self.events_before + np.searchsorted(self.event_time, when, side="left")
-        return Past(
-            node,
-            time,
-            torch.from_numpy(seen).to(time),
-            Rows(place, rows, self.facts, self.carried_facts, state.facts).tensor(),
-            Rows(place, rows, self.embedding, self.carried_embedding, state.embedding).tensor(),
-            Rows(place, rows, self.sketch, self.carried_sketch, state.sketch),
+        seen = self.events_before + np.searchsorted(self.event_time, time, side="left")
+        tables = (
+            (self.facts, self.carried_facts, state.facts),
+            (self.embedding, self.carried_embedding, state.embedding),
+            (self.sketch, self.carried_sketch, state.sketch),
         )
+        return Places(self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), tables)

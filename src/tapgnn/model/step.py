@@ -1,0 +1,284 @@
+"""What `advance` and `score` do, for a few events or queries at a time, in one compiled call each.
+
+A single event costs microseconds of arithmetic; taken operator by operator it would cost fifty times that in calls. The
+loops are those of the general form (facts, sketches, the adaptive kernel, the end of a block), chained by compiled code
+instead of torch operators; only the dense products are written out, for a handful of rows.
+
+For the default model without gradients, on the CPU, with neither node nor edge features; otherwise `Step.of` is None.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numba as nb
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.events import Floats, Ints
+from tapgnn.kernels.adaptive import Adaptive
+from tapgnn.kernels.fading import fade_chains
+from tapgnn.model.facts import fold_facts
+from tapgnn.model.heads import PairMLP
+from tapgnn.model.normalise import join
+from tapgnn.model.projection import FactProjection, describe_facts
+from tapgnn.model.rows import find_row
+from tapgnn.model.sketch import compare, propagate
+from tapgnn.unfold import Unfolding
+
+if TYPE_CHECKING:
+    from tapgnn.model.model import Model
+    from tapgnn.model.state import Places, State
+
+# From this many events or pairs on, dense products are better left to the matrix library.
+FEW = 24
+
+# The time of an event that never was is -inf: the flags that rule out infinities stay away.
+_fast = nb.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+
+
+class Step:
+    """The weights of a model as compiled code takes them: arrays, those of the blocks stacked."""
+
+    def __init__(self, model: Model) -> None:
+        self.tensors = (*model.parameters(), *model.buffers())
+        self.versions = [tensor._version for tensor in self.tensors]
+        config, facts = model.config, model.facts
+        spans = np.array([config.span, config.events])
+        blocks = [_block_arrays(block) for block in model.blocks]
+        self.blocks = tuple(np.stack(arrays) for arrays in zip(*blocks, strict=True))
+        vectors = model.inputs.vectors
+        self.absorbing = (
+            _array(vectors.weight),
+            model.count_rate.numpy() / config.events,
+            spans,
+            model.sketch_rate.numpy(),
+            config.sketch_width,
+            config.sketch_steps,
+        )
+        described = (facts.centre, facts.scale, facts.graded, facts.edges)
+        self.describing = (facts.unit, facts.rate.numpy(), *map(_array, described))
+        self.comparing = (config.sketch_steps, spans, model.sketch_rate.numpy(), _array(model.walk_scale))
+        self.projecting = _projection_arrays(model.projection)
+        self.scoring = _head_arrays(model.head)
+
+    @staticmethod
+    def of(model: Model, kept: Step | None) -> Step | None:
+        """The step of a model, made anew if its weights changed since `kept` was; None where the model has none."""
+        if kept is not None and kept.versions == [tensor._version for tensor in kept.tensors]:
+            return kept
+        return Step(model) if _is_default(model) else None
+
+    def absorb(self, view: Unfolding, seen: Floats, state: State) -> list[Tensor]:
+        """Write the rows of the active nodes into the state.
+
+        Returns what a trace keeps: facts, embedding and sketch of the temporal nodes, and the same as carried into them.
+        """
+        events = (view.nodes, view.chain, view.inbox, view.sender, view.role, view.time, seen)
+        arenas = (state.sums.numpy(), state.facts.numpy(), state.embedding.numpy(), state.sketch.numpy())
+        return [torch.from_numpy(rows) for rows in _absorb(events, arenas, self.blocks, self.absorbing)]
+
+    def link(self, places: Places, left: int) -> Tensor:
+        """Logits [Q] of pairs, given as to `Model.link`."""
+        asked = (places.place, places.row, places.time, places.seen)
+        tables = tuple(tuple(_array(table) for table in tables) for tables in places.tables)
+        logits = _link(left, asked, tables, self.describing, self.comparing, self.projecting, self.scoring)
+        return torch.from_numpy(logits)
+
+
+def _is_default(model: Model) -> bool:
+    config = model.config
+    return (
+        config.kernel == "adaptive"
+        and config.roles
+        and config.self_connection
+        and config.facts
+        and model.sketched
+        and config.node_vectors
+        and not (config.time_width or config.edge_features or config.node_features)
+        and isinstance(model.head, PairMLP)
+        and model.device.type == "cpu"
+    )
+
+
+def _array(tensor: Tensor) -> Any:
+    return tensor.detach().numpy()
+
+
+def _block_arrays(block: Any) -> tuple[Any, ...]:
+    kernel: Adaptive = block.kernel
+    weights = (
+        block.transform.weight.T,
+        block.transform.bias,
+        block.gate,
+        block.own,
+        block.norm.weight,
+        block.norm.bias,
+    )
+    return (*(_array(weight) for weight in weights), _array(kernel.of_counts.weight.T), _array(kernel.rate()))
+
+
+def _projection_arrays(projection: FactProjection) -> tuple[Any, ...]:
+    of_facts, norm = projection.of_facts, projection.norm
+    weights = (of_facts.weight.T.contiguous(), of_facts.bias, projection.own, norm.weight, norm.bias)
+    return tuple(_array(weight) for weight in weights)
+
+
+def _head_arrays(head: PairMLP) -> tuple[Any, ...]:
+    direct = head.direct
+    layers = [head.of_left.weight, head.of_right.weight, direct.of_left.weight, direct.of_right.weight]
+    layers += [direct.of_walks.weight, direct.rest[1].weight]
+    rows = [head.of_left.bias, head.out.weight[0], head.of_product, direct.bias, direct.rest[1].bias]
+    rows += [direct.rest[3].weight[0], direct.rest[3].bias]
+    return tuple(_array(layer.T.contiguous()) for layer in layers), tuple(_array(row) for row in rows)
+
+
+@_fast
+def _multiply(rows, weight, out):  # type: ignore[no-untyped-def]
+    """Add rows [n, i] times weight [i, o] to out [n, o]."""
+    for r in range(len(rows)):
+        target = out[r]
+        for i in range(len(weight)):
+            factor, line = rows[r, i], weight[i]
+            if factor != 0.0:
+                for j in range(len(target)):
+                    target[j] += factor * line[j]
+
+
+@_fast
+def _absorb(events, arenas, blocks, absorbing):  # type: ignore[no-untyped-def]
+    nodes, chain, inbox, sender, role, time, seen = events
+    sums, all_facts, all_embeddings, all_sketches = arenas
+    vectors, count_rate, spans, sketch_rate, sketch_width, sketch_steps = absorbing
+    size, rows = len(time), nodes + 1
+    carried_facts, carried_embedding, carried_sketch = all_facts[rows], all_embeddings[rows], all_sketches[rows]
+    facts, elapsed = np.empty((size, all_facts.shape[1])), np.empty((size, 2))
+    fold_facts(chain, inbox, role, time, seen, count_rate, carried_facts, facts, elapsed)
+    elapsed /= spans
+    owner = np.empty(size, dtype=np.int64)
+    for c in range(len(nodes)):
+        owner[chain[c] : chain[c + 1]] = c
+    embedding = _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums)
+    sketch = np.empty((size, all_sketches.shape[1]), dtype=all_sketches.dtype)
+    propagate(sketch_width, sketch_steps, chain, inbox, sender, owner, elapsed, sketch_rate, carried_sketch, sketch)
+    for c in range(len(nodes)):
+        last = chain[c + 1] - 1
+        all_facts[rows[c]], all_embeddings[rows[c]], all_sketches[rows[c]] = facts[last], embedding[last], sketch[last]
+    return facts, embedding, sketch, carried_facts, carried_embedding, carried_sketch
+
+
+@_fast
+def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums):  # type: ignore[no-untyped-def]
+    """h_K [T, d], layer by layer; the sums of the nodes are replaced."""
+    transforms, biases, gates, owns, scales, shifts, counts, rates = blocks
+    size, width, groups, dtype = len(owner), vectors.shape[1], rates.shape[2], vectors.dtype
+    table = np.empty((len(nodes), width), dtype=dtype)
+    for c in range(len(nodes)):
+        table[c] = vectors[nodes[c] + 1 if nodes[c] + 1 < len(vectors) else 0]
+    row, start = owner, 0
+    for k in range(len(transforms)):
+        value = np.empty((2 * len(table), width), dtype=dtype)
+        plain = np.empty((len(table), width), dtype=dtype)
+        plain[:] = biases[k]
+        _multiply(table, transforms[k], plain)
+        for r in range(len(table)):
+            for side in range(2):
+                value[2 * r + side] = plain[r] * gates[k, side]
+        index = 2 * row[sender] + 1 - role
+        factor = np.empty((size, groups))
+        for i in range(size):
+            for g in range(groups):
+                factor[i, g] = np.exp(-elapsed[i, 0] * rates[k, 0, g] - elapsed[i, 1] * rates[k, 1, g])
+        stop = start + width + 2 * groups
+        carried = sums[nodes + 1, start:stop].copy()
+        final = np.empty_like(carried)
+        total, read = np.empty((size, width), dtype=dtype), np.empty((size, width), dtype=dtype)
+        count = np.empty((size, 2 * groups), dtype=dtype)
+        fade_chains(0, len(nodes), chain, inbox, role, index, factor, value, carried, total, count, read, final)
+        _multiply(np.log1p(count), counts[k], read)
+        for c in range(len(nodes)):
+            sums[nodes[c] + 1, start:stop] = final[c]
+        out, joined, moments = np.empty_like(read), np.empty_like(read), np.empty((size, 2), dtype=dtype)
+        join(table, row, owns[k], read, scales[k], shifts[k], out, joined, moments)
+        table, row, start = out, np.arange(size), stop
+    return table
+
+
+@_fast
+def _link(left, asked, tables, describing, comparing, projecting, scoring):  # type: ignore[no-untyped-def]
+    place, row, time, seen = asked
+    of_facts, of_embeddings, of_sketches = tables
+    unit, count_rate, centre, scale, graded, edges = describing
+    size, dtype = len(place), centre.dtype
+    past = np.empty((size, of_facts[2].shape[1]))
+    embedding = np.empty((size, of_embeddings[2].shape[1]), dtype=dtype)
+    for q in range(size):
+        past[q] = find_row(place[q], row[q], of_facts[0], of_facts[1], of_facts[2])
+        embedding[q] = find_row(place[q], row[q], of_embeddings[0], of_embeddings[1], of_embeddings[2])
+    facts = np.empty((size, len(centre)), dtype=dtype)
+    encoded = np.empty((size, len(centre) + len(graded) * (edges.shape[1] - 1)), dtype=dtype)
+    describe_facts(unit, past, time, seen, count_rate, centre, scale, graded, edges, facts, encoded)
+    walks = _walks(left, place, row, time, seen, past, of_sketches, comparing)
+    weight, bias, own, norm_scale, norm_shift = projecting
+    known, z, joined = np.empty_like(embedding), np.empty_like(embedding), np.empty_like(embedding)
+    known[:] = bias
+    _multiply(facts, weight, known)
+    moments = np.empty((size, 2), dtype=dtype)
+    join(embedding, np.arange(size), own, known, norm_scale, norm_shift, z, joined, moments)
+    return _score(left, z, encoded, walks, scoring)
+
+
+@_fast
+def _walks(left, place, row, time, seen, past, tables, comparing):  # type: ignore[no-untyped-def]
+    """[Q, .] scaled cosines of the sketches."""
+    steps, spans, rate, scale = comparing
+    here, carried, arena = tables
+    rates = rate.shape[1]
+    fade = np.empty((len(place), 1 + rates), dtype=arena.dtype)
+    for q in range(len(place)):
+        last = max(past[q, 2], past[q, 3])
+        known = last > -np.inf
+        pause = (time[q] - last) / spans[0] if known else 0.0
+        ticks = (seen[q] - max(past[q, 4], past[q, 5])) / spans[1] if known else 0.0
+        fade[q, 0] = 1.0 if known else 0.0
+        for h in range(rates):
+            fade[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
+    counts = np.empty((len(place) - left, len(scale)), dtype=arena.dtype)
+    cosines = np.empty_like(counts)
+    compare(steps, left, place, row, here, carried, arena, fade, counts, cosines)
+    return cosines / scale
+
+
+@_fast
+def _score(left, z, encoded, walks, scoring):  # type: ignore[no-untyped-def]
+    (by_left, by_right, facts_left, facts_right, by_walks, second), rows = scoring
+    bias, out, of_product, direct_bias, second_bias, last, last_bias = rows
+    pairs = len(z) - left
+    ours, theirs = np.empty((left, len(bias)), dtype=z.dtype), np.zeros((pairs, len(bias)), dtype=z.dtype)
+    ours[:] = bias
+    _multiply(z[:left], by_left, ours)
+    _multiply(z[left:], by_right, theirs)
+    mine = np.zeros((left, len(direct_bias)), dtype=z.dtype)
+    hidden, deep = np.empty((pairs, len(direct_bias)), dtype=z.dtype), np.empty((pairs, len(last)), dtype=z.dtype)
+    hidden[:] = direct_bias
+    deep[:] = second_bias
+    _multiply(encoded[:left], facts_left, mine)
+    _multiply(encoded[left:], facts_right, hidden)
+    _multiply(walks, by_walks, hidden)
+    for q in range(pairs):
+        for j in range(hidden.shape[1]):
+            hidden[q, j] = max(hidden[q, j] + mine[q % left, j], 0)
+    _multiply(hidden, second, deep)
+    logits = np.empty(pairs, dtype=z.dtype)
+    for q in range(pairs):
+        u = q % left
+        total = last_bias[0]
+        for j in range(len(out)):
+            total += out[j] * max(ours[u, j] + theirs[q, j], 0)
+        for j in range(z.shape[1]):
+            total += of_product[j] * z[u, j] * z[left + q, j]
+        for j in range(len(last)):
+            total += last[j] * max(deep[q, j], 0)
+        logits[q] = total
+    return logits
