@@ -26,7 +26,7 @@ def train(path, steps):
     torch.set_num_threads(1)
     start = time.perf_counter()
     events = read_events(path)
-    read = time.perf_counter() - start
+    read, read_peak = time.perf_counter() - start, peak_gb()
     split = split_strict(events)
     model = Model(Config.preset("adaptive", width=64).fitted_to(split.train), events.vocabulary)
     run = LinkTraining(model, split.train, split.valid, Settings(epochs=1, validations=1, chunk=4_096))
@@ -36,9 +36,9 @@ def train(path, steps):
             raise KeyboardInterrupt
 
     history = run.run(listener=stop)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     return {
-        "peak_gb": round(peak, 2),
+        "peak_gb": peak_gb(),
+        "read_peak_gb": read_peak,
         "events": len(events),
         "nodes": len(events.vocabulary),
         "trained_events": history.events,
@@ -46,6 +46,11 @@ def train(path, steps):
         "train_events_per_s": round(history.events / history.seconds),
         "validated": bool(history.points),
     }
+
+
+def peak_gb():
+    """The largest memory that this process has held so far."""
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2, 2)
 
 
 def main():

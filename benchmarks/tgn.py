@@ -71,6 +71,13 @@ class TGN:
         positive, other = self._logits(src, dst, negative)
         return positive[:, 0].numpy().astype(np.float64), other[:, 0].numpy().astype(np.float64)
 
+    @torch.no_grad()
+    def rate(self, src, dst):
+        """Logits of a batch, without negatives, in the mode of the moment."""
+        left, right = torch.from_numpy(src), torch.from_numpy(dst)
+        z = self._embed(torch.cat([left, right]))
+        return self.head(z[self.place[left]], z[self.place[right]])
+
     def remember(self, src, dst, when):
         """Absorb a batch into memory and neighbourhoods."""
         left, right = torch.from_numpy(src), torch.from_numpy(dst)
@@ -81,9 +88,13 @@ class TGN:
 
     def _logits(self, src, dst, negative):
         left, right, other = (torch.from_numpy(rows) for rows in (src, dst, negative))
-        nodes, edge_index, event = self.loader(torch.cat([left, right, other]).unique())
-        self.place[nodes] = torch.arange(len(nodes))
-        z, last_update = self.memory(nodes)
-        z = self.attention(z, last_update, edge_index, self.time[event], torch.zeros(len(event), 1))
+        z = self._embed(torch.cat([left, right, other]))
         left, right, other = z[self.place[left]], z[self.place[right]], z[self.place[other]]
         return self.head(left, right), self.head(left, other)
+
+    def _embed(self, asked):
+        """Rows of the nodes asked for and their neighbours; `place` tells which is whose."""
+        nodes, edge_index, event = self.loader(asked.unique())
+        self.place[nodes] = torch.arange(len(nodes))
+        z, last_update = self.memory(nodes)
+        return self.attention(z, last_update, edge_index, self.time[event], torch.zeros(len(event), 1))

@@ -6,8 +6,8 @@ import torch
 
 from tapgnn import Events
 from tapgnn.kernels import adaptive, attention, gcn, mean, pool, scan
-from tapgnn.model import model as model_module
 from tapgnn.model import block, normalise, projection, sketch
+from tapgnn.model import model as model_module
 from tapgnn.model.projection import Facts
 from tapgnn.model.rows import Rows
 

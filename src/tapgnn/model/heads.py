@@ -68,7 +68,9 @@ class Direct(nn.Module):
 
     def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
         """Logits [Q]."""
-        hidden = self.bias if self.of_walks is None else linear(walks, self.of_walks.weight, self.bias)
+        hidden: Tensor = self.bias
+        if self.of_walks is not None and walks is not None:
+            hidden = linear(walks, self.of_walks.weight, self.bias)
         if self.of_left is not None and self.of_right is not None:
             ours = self.of_left(left.facts)
             hidden = in_blocks(hidden + self.of_right(right.facts), ours) + ours

@@ -31,7 +31,7 @@ from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rat
 from tapgnn.model.sketch import compare_sketches, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
 from tapgnn.model.step import FEW, Step
-from tapgnn.model.trace import Trace
+from tapgnn.model.trace import Reached, Trace
 from tapgnn.unfold import Unfolding, unfold
 
 Late = Literal["reject", "merge"]
@@ -74,7 +74,7 @@ class Model(nn.Module):
     def _apply(self, *arguments: Any, **options: Any) -> Model:
         """A move to another type or device replaces tensors, which the compiled form would not notice."""
         self._compiled = None
-        return super()._apply(*arguments, **options)
+        return super()._apply(*arguments, **options)  # type: ignore[no-untyped-call,no-any-return]
 
     @property
     def device(self) -> torch.device:
@@ -122,11 +122,8 @@ class Model(nn.Module):
             following.events += len(events)
         return trace, following
 
-    def _absorb(self, events: Events, view: Unfolding, seen: Floats, state: State) -> list[Tensor]:
-        """Write the rows of the active nodes into the state.
-
-        Returns what a trace keeps: facts, embedding and sketch of the temporal nodes, and the same as carried into them.
-        """
+    def _absorb(self, events: Events, view: Unfolding, seen: Floats, state: State) -> Reached:
+        """Write the rows of the active nodes into the state; see `Reached`."""
         nodes = self._tensor(view.nodes)
         arenas = (state.facts, state.embedding, state.sketch, state.sums)
         *carried, sums = (arena.index_select(0, nodes + 1) for arena in arenas)
@@ -135,7 +132,7 @@ class Model(nn.Module):
         reached = [facts, embedding, self._sketch(flow, view, carried[2])]
         last = flow.chain[1:] - 1
         state.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in reached))
-        return reached + carried
+        return Reached(*reached, *carried)
 
     def _step(self, size: int) -> Step | None:
         """The compiled form for a few events or pairs, where there is one."""
@@ -166,13 +163,16 @@ class Model(nn.Module):
         self, where: State | Trace, src: ArrayLike | Tensor, dst: ArrayLike | Tensor, times: ArrayLike | Tensor
     ) -> Tensor:
         """Logits [Q] of an event src -> dst at each time."""
+        size = len(src)  # type: ignore[arg-type]
+        step = self._step(size)
+        if step is not None:
+            nodes = np.concatenate([src, dst]).astype(np.int64, copy=False)
+            moments = np.empty(2 * size)
+            moments[:size] = moments[size:] = times
+            return step.link(where.find(nodes, moments), size)
         left, time = self._asked(src, times)
         right, _ = self._asked(dst, times)
-        node, time = torch.cat([left, right]), time.repeat(2)
-        step = self._step(len(left))
-        if step is not None:
-            return step.link(where.find(node.numpy(), time.numpy()), len(left))
-        return self.link(where.past(node, time), len(left))
+        return self.link(where.past(torch.cat([left, right]), time.repeat(2)), size)
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d] from what is known before each query."""

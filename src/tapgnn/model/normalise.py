@@ -57,7 +57,7 @@ class _Join(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         table, row, own, scale, joined, moments = ctx.saved_tensors
         to_table, to_read = torch.zeros_like(table), torch.empty_like(joined)
         slopes = grad.new_zeros(3, grad.shape[1])

@@ -54,7 +54,7 @@ class _Pick(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (place,) = ctx.saved_tensors
         slope = grad.new_zeros(ctx.size, grad.shape[1])
         _unpick(place.numpy(), grad.contiguous().numpy(), slope.numpy())

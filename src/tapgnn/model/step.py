@@ -16,15 +16,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.events import Floats, Ints
+from tapgnn.events import Floats
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.fading import fade_chains
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.heads import PairMLP
 from tapgnn.model.normalise import join
-from tapgnn.model.projection import FactProjection, describe_facts
+from tapgnn.model.projection import describe_facts
 from tapgnn.model.rows import find_row
 from tapgnn.model.sketch import compare, propagate
+from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 
 if TYPE_CHECKING:
@@ -44,11 +45,12 @@ class Step:
     def __init__(self, model: Model) -> None:
         self.tensors = (*model.parameters(), *model.buffers())
         self.versions = [tensor._version for tensor in self.tensors]
-        config, facts = model.config, model.facts
+        config = model.config
+        vectors: Any = model.inputs.vectors
+        facts: Any = model.facts
         spans = np.array([config.span, config.events])
         blocks = [_block_arrays(block) for block in model.blocks]
-        self.blocks = tuple(np.stack(arrays) for arrays in zip(*blocks, strict=True))
-        vectors = model.inputs.vectors
+        self.blocks = tuple(np.ascontiguousarray(np.stack(arrays)) for arrays in zip(*blocks, strict=True))
         self.absorbing = (
             _array(vectors.weight),
             model.count_rate.numpy() / config.events,
@@ -70,14 +72,11 @@ class Step:
             return kept
         return Step(model) if _is_default(model) else None
 
-    def absorb(self, view: Unfolding, seen: Floats, state: State) -> list[Tensor]:
-        """Write the rows of the active nodes into the state.
-
-        Returns what a trace keeps: facts, embedding and sketch of the temporal nodes, and the same as carried into them.
-        """
+    def absorb(self, view: Unfolding, seen: Floats, state: State) -> Reached:
+        """Write the rows of the active nodes into the state; see `Reached`."""
         events = (view.nodes, view.chain, view.inbox, view.sender, view.role, view.time, seen)
         arenas = (state.sums.numpy(), state.facts.numpy(), state.embedding.numpy(), state.sketch.numpy())
-        return [torch.from_numpy(rows) for rows in _absorb(events, arenas, self.blocks, self.absorbing)]
+        return Reached(*map(torch.from_numpy, _absorb(events, arenas, self.blocks, self.absorbing)))
 
     def link(self, places: Places, left: int) -> Tensor:
         """Logits [Q] of pairs, given as to `Model.link`."""
@@ -119,13 +118,13 @@ def _block_arrays(block: Any) -> tuple[Any, ...]:
     return (*(_array(weight) for weight in weights), _array(kernel.of_counts.weight.T), _array(kernel.rate()))
 
 
-def _projection_arrays(projection: FactProjection) -> tuple[Any, ...]:
+def _projection_arrays(projection: Any) -> tuple[Any, ...]:
     of_facts, norm = projection.of_facts, projection.norm
     weights = (of_facts.weight.T.contiguous(), of_facts.bias, projection.own, norm.weight, norm.bias)
     return tuple(_array(weight) for weight in weights)
 
 
-def _head_arrays(head: PairMLP) -> tuple[Any, ...]:
+def _head_arrays(head: Any) -> tuple[Any, ...]:
     direct = head.direct
     layers = [head.of_left.weight, head.of_right.weight, direct.of_left.weight, direct.of_right.weight]
     layers += [direct.of_walks.weight, direct.rest[1].weight]

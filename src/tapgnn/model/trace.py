@@ -1,8 +1,9 @@
-"""The trace of one `advance`: the embeddings of the temporal nodes of its events, and answers to questions in between."""
+"""The trace of one `advance`: embeddings of the temporal nodes of its events, and answers to what was asked between."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from torch import Tensor
@@ -10,6 +11,17 @@ from torch import Tensor
 from tapgnn.events import Floats, Ints
 from tapgnn.model.state import Past, Places, State, check_after
 from tapgnn.unfold import Unfolding
+
+
+class Reached(NamedTuple):
+    """Rows of the temporal nodes of some events [T, .], and those carried into their chains [C, .]."""
+
+    facts: Tensor
+    embedding: Tensor
+    sketch: Tensor
+    carried_facts: Tensor
+    carried_embedding: Tensor
+    carried_sketch: Tensor
 
 
 @dataclass
