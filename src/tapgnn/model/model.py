@@ -138,8 +138,11 @@ class Model(nn.Module):
         """The compiled form for a few events or pairs, where there is one."""
         if size > FEW or torch.is_grad_enabled():
             return None
-        self._compiled = Step.of(self, self._compiled)
-        return self._compiled
+        kept = self._compiled
+        step = Step.of(self, kept)
+        if step is not kept:
+            self._compiled = step
+        return step
 
     def advance_directly(self, events: Events) -> Tensor:
         """TAP-GNN*: the embeddings [T, d] of a log from its start, aggregated from the whole neighbourhood.

@@ -13,7 +13,8 @@ place, so the cost does not depend on the number of nodes. A consumed state refu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -49,24 +50,34 @@ class Past:
 Tables = tuple[Tensor, Tensor, Tensor]
 
 
+class Known(Protocol):
+    """A state or a trace: what can be asked."""
+
+    def tables(self) -> tuple[Tables, ...]:
+        """Here, carried and arena of facts, embedding and sketch."""
+
+    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
+        """The same as arrays."""
+
+
 @dataclass(frozen=True)
 class Places:
     """Where the rows of some queries stand, as in `Rows`; for facts, embedding and sketch the same place and row.
 
-    place, row, time, seen [Q] (arrays); tables: here, carried and arena of each of the three.
+    place, row, time, seen [Q] (arrays); `owner` has the tables: here, carried and arena of each of the three.
     """
 
     place: Ints
     row: Ints
     time: Floats
     seen: Floats
-    tables: tuple[Tables, ...]
+    owner: Known
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """The rows themselves."""
         device = node.device
         place, row = torch.from_numpy(self.place).to(device), torch.from_numpy(self.row).to(device)
-        facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.tables)
+        facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.owner.tables())
         return Past(node, time, torch.from_numpy(self.seen).to(time), facts.tensor(), embedding.tensor(), sketch)
 
 
@@ -87,11 +98,12 @@ class State:
     events: int = 0
     size: int = 0
     consumed: bool = False
+    views: tuple[Any, ...] | None = field(default=None, repr=False, compare=False)
 
     def copy(self) -> State:
         """An independent state with the same contents."""
         self.check_usable()
-        return replace(self, **{name: getattr(self, name).clone() for name in ARENAS})
+        return replace(self, views=None, **{name: getattr(self, name).clone() for name in ARENAS})
 
     def admit(self, vocabulary: Vocabulary) -> None:
         """Give a fresh row to every node of the vocabulary that has none; arenas double when they are full."""
@@ -104,6 +116,7 @@ class State:
         rows = 1 + len(vocabulary)
         if rows > len(self.facts):
             capacity = max(rows, 2 * len(self.facts))
+            self.views = None
             for name in ARENAS:
                 arena = getattr(self, name)
                 grown = arena.new_empty(capacity, arena.shape[1])
@@ -140,8 +153,21 @@ class State:
         check_after(self.clock, time)
         nowhere = np.full(len(node), -1)
         seen = np.full(len(node), float(self.events))
-        arenas = (self.facts, self.embedding, self.sketch)
-        return Places(nowhere, self.rows(node), time, seen, tuple((arena[:0], arena[:0], arena) for arena in arenas))
+        return Places(nowhere, self.rows(node), time, seen, self)
+
+    def tables(self) -> tuple[Tables, ...]:
+        """See `Known`."""
+        return tuple((arena[:0], arena[:0], arena) for arena in (self.facts, self.embedding, self.sketch))
+
+    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
+        """See `Known`; with no row of their own, arrays of a chunk may be any."""
+        return tuple((arena, arena, arena) for arena in self.arrays()[1:])
+
+    def arrays(self) -> tuple[Any, ...]:
+        """The arenas as arrays, in the order of ARENAS; the same memory."""
+        if self.views is None:
+            self.views = tuple(getattr(self, name).numpy() for name in ARENAS)
+        return self.views
 
     def consume(self) -> State:
         """Hand the arenas over to a new state; this one can no longer be used."""

@@ -75,13 +75,12 @@ class Step:
     def absorb(self, view: Unfolding, seen: Floats, state: State) -> Reached:
         """Write the rows of the active nodes into the state; see `Reached`."""
         events = (view.nodes, view.chain, view.inbox, view.sender, view.role, view.time, seen)
-        arenas = (state.sums.numpy(), state.facts.numpy(), state.embedding.numpy(), state.sketch.numpy())
-        return Reached(*map(torch.from_numpy, _absorb(events, arenas, self.blocks, self.absorbing)))
+        return Reached(*map(torch.from_numpy, _absorb(events, state.arrays(), self.blocks, self.absorbing)))
 
     def link(self, places: Places, left: int) -> Tensor:
         """Logits [Q] of pairs, given as to `Model.link`."""
         asked = (places.place, places.row, places.time, places.seen)
-        tables = tuple(tuple(_array(table) for table in tables) for tables in places.tables)
+        tables = places.owner.table_arrays()
         logits = _link(left, asked, tables, self.describing, self.comparing, self.projecting, self.scoring)
         return torch.from_numpy(logits)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from torch import Tensor
 
 from tapgnn.events import Floats, Ints
-from tapgnn.model.state import Past, Places, State, check_after
+from tapgnn.model.state import Past, Places, State, Tables, check_after
 from tapgnn.unfold import Unfolding
 
 
@@ -54,9 +54,17 @@ class Trace:
         state.check_usable()
         check_after(self.clock_before, time)
         seen = self.events_before + np.searchsorted(self.event_time, time, side="left")
-        tables = (
+        return Places(self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), self)
+
+    def tables(self) -> tuple[Tables, ...]:
+        """See `Known`."""
+        state = self.successor
+        return (
             (self.facts, self.carried_facts, state.facts),
             (self.embedding, self.carried_embedding, state.embedding),
             (self.sketch, self.carried_sketch, state.sketch),
         )
-        return Places(self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), tables)
+
+    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
+        """See `Known`."""
+        return tuple(tuple(table.detach().numpy() for table in tables) for tables in self.tables())
