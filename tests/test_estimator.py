@@ -1,9 +1,11 @@
 """TAPGNN: the object that users hold."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from tapgnn import TAPGNN, Events
 from tapgnn.data.simulator import simulate
@@ -64,6 +66,30 @@ def test_observing_moves_the_present_on(log):
         model.observe(log.slice(0, 0).append(log.slice(first, second)))
 
 
+def test_later_events_need_no_labels_and_the_past_can_be_asked_for_after_many_small_pieces(log):
+    first, second = border(log, 2_000), border(log, 2_100)
+    whole, pieces = (TAPGNN(width=16, epochs=1, chunk=256).fit(log.slice(0, first)) for _ in range(2))
+    later = replace(log.slice(first, second), labels=None)
+    whole.observe(later)
+    for piece in later.chunks(1):
+        pieces.observe(piece)
+    asked = (log.vocabulary.ids[:6], [log.time[300], log.time[first], *log.time[first + 50 : first + 54]])
+    np.testing.assert_allclose(pieces.embed(*asked), whole.embed(*asked), rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_is_marked_on_later_events_beside_the_trivial_methods(log, fitted):
+    later = log.slice(border(log, 2_000), len(log))
+    clock = fitted.state_.clock
+    marks = fitted.evaluate(later)
+    assert list(marks) == ["tapgnn", "recency", "recency-destination", "popularity", "edgebank", "edgebank-window"]
+    assert all({"auc", "ap", "mrr", "hits10", "historical_auc"} <= set(row) for row in marks.values())
+    assert marks["tapgnn"]["auc"] > 0.6
+    assert fitted.evaluate(later) == marks
+    assert fitted.state_.clock == clock
+    with pytest.raises(LateEventError):
+        fitted.evaluate(log)
+
+
 def test_a_saved_model_answers_like_the_one_in_memory(log, fitted, tmp_path):
     fitted.save(tmp_path)
     again = TAPGNN.load(tmp_path)
@@ -75,6 +101,8 @@ def test_a_saved_model_answers_like_the_one_in_memory(log, fitted, tmp_path):
     assert again.rank(names[0], later, 3) == fitted.rank(names[0], later, 3)
     with pytest.raises(QueryError, match="log was not saved"):
         again.embed(names[:1], [log.time[10]])
+    with pytest.raises(QueryError, match="was not saved"):
+        again.evaluate(log)
     (tmp_path / "state.safetensors").unlink()
     with pytest.raises(ModelFileError, match=r"state\.safetensors is missing"):
         TAPGNN.load(tmp_path)
@@ -91,6 +119,35 @@ def test_parameters_can_be_read_set_and_searched_over():
     }
     with pytest.raises(ConfigError, match="unknown option"):
         TAPGNN(options={"depth": 2}).config()
+    with pytest.raises(ConfigError, match="no parameter 'depth'; its parameters are preset, kernel"):
+        model.set_params(depth=2)
+    assert repr(model) == "TAPGNN(width=8, options={'rates': 1}, epochs=1)"
+
+
+class Rows(Events):
+    """Events that scikit-learn can cut by row numbers."""
+
+    @property
+    def shape(self):
+        return (len(self),)
+
+    def __getitem__(self, rows):
+        return self.take(rows[0])
+
+
+def test_scikit_learn_searches_a_grid(log):
+    rows = Rows(log.src, log.dst, log.time, log.features, log.labels, log.vocabulary)
+    first = border(log, 2_000)
+    search = GridSearchCV(
+        TAPGNN(epochs=1, chunk=256),
+        {"width": [8, 16]},
+        scoring=lambda model, later, _=None: model.evaluate(later)["tapgnn"]["auc"],
+        cv=[(np.arange(first), np.arange(first, len(log)))],
+        error_score="raise",
+        refit=False,
+    ).fit(rows)
+    assert search.best_params_["width"] in (8, 16)
+    assert 0.5 < search.best_score_ < 1
 
 
 @pytest.mark.parametrize("kernel", ["gcn", "mean", "pool", "attention"])

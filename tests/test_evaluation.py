@@ -9,7 +9,7 @@ from tapgnn import TAPGNN, Events
 from tapgnn.data.simulator import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
-from tapgnn.evaluation import Exam, checksum, evaluate, sigmoid
+from tapgnn.evaluation import Exam, checksum, evaluate, examine, sigmoid
 
 
 @pytest.fixture(scope="module")
@@ -83,6 +83,41 @@ def test_an_exam_marks_a_perfect_and_a_useless_method(log):
     assert useless["auc"] == 0.5
     assert "accuracy" not in useless
     assert useless["mrr"] == pytest.approx(1 / 11)
+
+
+def test_ctrl_c_stops_and_keeps_the_seeds_that_were_complete(log, found):
+    def stop(seed, step):
+        if seed == 1:
+            raise KeyboardInterrupt
+
+    stopped = evaluate(log, estimator(), found.results["protocol"], seeds=4, listener=stop)
+    assert stopped.results["seeds"] == [0]
+    assert stopped.results["interrupted"] is True
+    assert stopped.results["runs"] == found.results["runs"][:1]
+    assert found.results["interrupted"] is False
+    assert {point["seed"] for point in stopped.history} == {0}
+
+
+def test_ctrl_c_before_the_first_seed_is_complete_goes_on(log):
+    seeds = []
+
+    def stop(seed, step):
+        seeds.append(seed)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(log, estimator(), seeds=3, listener=stop)
+    assert seeds == [0]
+
+
+def test_a_sample_of_the_questions_is_spread_over_the_test(log):
+    model = estimator().fit(log.slice(0, len(split_strict(log).train)))
+    split = split_strict(log)
+    seen = examine(model.model_, model.observe(split.valid).state_, split, "paper", most=50)
+    assert len(seen.labels) == 100
+    assert seen.times[0] == split.test.time[0]
+    assert seen.times[49] == split.test.time[-1]
+    assert list(seen.marks) == ["tapgnn", *seen.baseline_scores]
 
 
 def test_wrong_requests_are_refused(log):

@@ -38,3 +38,7 @@ class DataError(EventError):
 
 class DatasetError(TapgnnError):
     """A registered data set that is unknown, not here, or not what its checksum and counts say."""
+
+
+class JournalError(TapgnnError):
+    """A journal that cannot be used: in use, damaged, full, newer, or of another model."""

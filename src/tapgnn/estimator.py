@@ -5,13 +5,17 @@
     model.score(src, dst, times)                probability of each link
     model.rank(src, time, k)                    the likeliest destinations
     model.embed(nodes, times)                   z(v,t), at any time
+    model.evaluate(later)                       how good it is on later events, beside the trivial methods
     model.save(folder); TAPGNN.load(folder)
 
-Ids are the user's own. A node never seen before is a normal case.
+Ids are the user's own. A node never seen before is a normal case. The parameters follow scikit-learn's protocol
+(`get_params`, `set_params`, tags), so that `clone` and a grid search work, but scikit-learn is not imported for it: it
+would take longer to load than most questions take to answer.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -20,23 +24,24 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
 
+from tapgnn.data.log import GrowingLog
 from tapgnn.data.negatives import candidates
-from tapgnn.data.splits import split_strict
-from tapgnn.errors import QueryError
+from tapgnn.data.splits import Split, split_strict, touches_unseen
+from tapgnn.errors import ConfigError, QueryError
 from tapgnn.events import Events, Id
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, Classifier, describe_events, train_classifier
+from tapgnn.training.examination import examine
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
 from tapgnn.training.replay import represent_along
 
 Ids = Sequence[Id] | ArrayLike
 
 
-class TAPGNN(BaseEstimator):  # type: ignore[misc]
+class TAPGNN:
     """Temporal Aggregation and Propagation Graph Neural Network.
 
     preset, and the options of it that are not None, give the model; the others how it is trained. See `Config` and
@@ -63,7 +68,10 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         chunk: int = 512,
         negatives: int = 1,
         learning_rate: float = 3e-3,
+        block_rate: float = 1 / 3,
+        vector_rate: float = 1 / 30,
         weight_decay: float = 1e-5,
+        clip: float = 1.0,
         cold_weight: float = 0.0,
         seed: int = 0,
     ) -> None:
@@ -79,9 +87,36 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         self.chunk = chunk
         self.negatives = negatives
         self.learning_rate = learning_rate
+        self.block_rate = block_rate
+        self.vector_rate = vector_rate
         self.weight_decay = weight_decay
+        self.clip = clip
         self.cold_weight = cold_weight
         self.seed = seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name; `deep` is there for scikit-learn and changes nothing."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> TAPGNN:
+        """Change parameters by name; an unknown one is an error."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise ConfigError(f"TAPGNN has no parameter {name!r}; its parameters are {', '.join(known)}")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_tags__(self) -> Any:
+        """What scikit-learn asks of an estimator: neither a classifier nor a regressor, and no target is needed."""
+        from sklearn.utils import Tags, TargetTags
+
+        return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __repr__(self) -> str:
+        usual = {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
+        chosen = [f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name]]
+        return f"TAPGNN({', '.join(chosen)})"
 
     def config(self) -> Config:
         """The model's configuration before it is fitted to a log."""
@@ -91,7 +126,7 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
 
     def settings(self) -> Settings:
         """How the model is trained."""
-        return Settings(**{f.name: getattr(self, f.name) for f in fields(Settings) if hasattr(self, f.name)})
+        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
 
     def fit(
         self,
@@ -124,7 +159,7 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
             after = lambda done: save_checkpoint(done, folder)  # noqa: E731
         self.history_: History = training.run(listener, after)
         self.classifier_: Classifier | None = None
-        self.events_: Events | None = events.slice(0, 0)
+        self.log_: GrowingLog | None = GrowingLog()
         self.state_: State = self.model_.empty_state()
         self.candidates_ = candidates(train)
         return self.observe(events)
@@ -134,8 +169,8 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         with torch.no_grad():
             for piece in events.chunks(4_096):
                 _, self.state_ = self.model_.advance(piece, self.state_)
-        if self.events_ is not None:
-            self.events_ = self.events_.append(events)
+        if self.log_ is not None:
+            self.log_.append(events)
         return self
 
     @torch.no_grad()
@@ -145,12 +180,12 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         when = np.broadcast_to(np.asarray(times, dtype=np.float64), node.shape)
         if not len(node) or when.min() > self.state_.clock:
             return self.model_.query(self.state_, node, when.copy()).float().numpy(force=True)
-        if self.events_ is None:
+        if self.log_ is None:
             raise QueryError(
                 f"the model has moved on to {self.state_.clock} and its log was not saved with it; ask for later "
                 "times, or fit in this process"
             )
-        return represent_along(self.model_, self.model_.empty_state(), self.events_, node, when)[0]
+        return represent_along(self.model_, self.model_.empty_state(), self.log_.events(), node, when)[0]
 
     @torch.no_grad()
     def score(self, src: Ids, dst: Ids, times: ArrayLike) -> NDArray[np.float64]:
@@ -173,6 +208,19 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         chance = torch.sigmoid(best.values.double()).tolist()
         names = self.model_.vocabulary.ids
         return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
+
+    def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
+        """Every figure of the strict protocol on events younger than all observed, by method, this model first.
+
+        The events are not absorbed. To train and test along one log, and over several seeds, see `tapgnn.evaluation`.
+        """
+        if self.log_ is None:
+            raise QueryError(
+                "the log, from which negatives are drawn, was not saved with the model; fit in this process"
+            )
+        seen = self.log_.events()
+        split = Split(seen, events.take(slice(0, 0)), events, np.zeros(0, dtype=bool), touches_unseen(events, seen))
+        return examine(self.model_, self.state_, split, seed=seed).marks
 
     def fit_classifier(self, events: Events) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
@@ -210,7 +258,7 @@ class TAPGNN(BaseEstimator):  # type: ignore[misc]
         found.model_ = model
         found.state_ = load_state(Path(folder) / "state.safetensors", model_hash(folder))
         found.candidates_ = tensors.pop("candidates").numpy()
-        found.events_ = None
+        found.log_ = None
         found.classifier_ = None
         if tensors:
             found.classifier_ = Classifier(len(tensors["classifier.centre"]))

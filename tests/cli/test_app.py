@@ -5,11 +5,14 @@ import re
 import subprocess
 import sys
 import types
+from dataclasses import fields
+from fractions import Fraction
 
 import pytest
 
 import tapgnn as package
-from tapgnn.cli import app
+from tapgnn import Config
+from tapgnn.cli import app, learn
 from tapgnn.cli.options import Learning
 from tapgnn.data.formats import FORMATS
 from tapgnn.errors import TapgnnError
@@ -17,11 +20,12 @@ from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation import PROTOCOLS
 from tapgnn.kernels import KERNELS
 from tapgnn.model.config import PRESETS
+from tapgnn.training.link_prediction import Settings
 from tests.cli.command import tapgnn
 from tests.data.logs import put
-from tests.data.malformed import BAD, GOOD
+from tests.data.malformed import BAD, GOOD, LEGAL, damaged_texts, possible_counts
 
-COMMANDS = ("inspect", "simulate", "datasets", "evaluate", "fit", "embed", "score", "rank")
+COMMANDS = ("inspect", "simulate", "datasets", "evaluate", "fit", "embed", "score", "rank", "classify")
 
 
 def test_help_names_every_command_and_every_command_has_help():
@@ -49,9 +53,20 @@ def test_the_defaults_that_help_shows_are_those_of_the_estimator():
         name: hint.__metadata__[0].show_default
         for name, hint in inspect.get_annotations(Learning, eval_str=True).items()
     }
-    unset = {"threads": "as torch sees fit"}
-    unset |= dict.fromkeys(("kernel", "layers", "width", "dropout"), "of the preset")
-    assert shown == {name: unset.get(name) or str(truth[name]) for name in shown}
+    preset = {name for name in shown if truth.get(name) is None} - {"threads"}
+    assert {shown.pop(name) for name in preset} == {"of the preset"}
+    assert shown.pop("threads") == str(Learning().threads) == "1"
+    assert shown.pop("preset") == truth["preset"]
+    assert {name: float(Fraction(text)) for name, text in shown.items()} == {name: truth[name] for name in shown}
+
+
+@pytest.mark.parametrize("command", [learn.fit, learn.evaluate])
+def test_every_option_of_model_and_training_is_one_of_the_command_line(command):
+    measured = {"origin", "span", "unit", "events", "edge_features", "node_features", "node_vectors"}
+    wanted = {field.name for kind in (Config, Settings) for field in fields(kind)} - measured
+    offered = set(inspect.signature(command).parameters)
+    assert wanted <= offered
+    assert set(TAPGNN().get_params()) - {"options"} <= offered
 
 
 def test_help_does_not_wait_for_torch():
@@ -86,7 +101,7 @@ assert not heavy, heavy
         ("evaluate log.csv --preset best", "preset 'best' is not one of"),
         ("evaluate log.csv --format excel", "log.csv does not exist"),
         ("inspect log.csv --config none.toml", "none.toml cannot be read"),
-        ("simulate log.xlsx", "ends in one of .csv"),
+        ("simulate log.xlsx", "end the name in one of .csv"),
         ("simulate log.csv --fraud 2", "fraud share from 0 to 0.5"),
         ("datasets download nothing", "no data set is called 'nothing'"),
         ("datasets download reddit", "pass --sha256"),
@@ -104,9 +119,29 @@ def test_a_mistake_is_one_line_and_exit_code_2(words, says, tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_a_malformed_file_is_one_line_and_exit_code_2(case, tmp_path):
+def test_a_malformed_file_is_one_line_and_exit_code_2_for_every_command(case, tmp_path):
     name, content, says = BAD[case]
-    assert says in tapgnn("inspect", put(tmp_path, name, content)).refusal
+    log = put(tmp_path, name, content)
+    lines = {tapgnn(*words).refusal for words in (("inspect", log), ("evaluate", log), ("fit", log, "--out", tmp_path))}
+    assert len(lines) == 1
+    assert says in lines.pop()
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("case", LEGAL)
+def test_a_strange_but_legal_file_is_read_fully(case, tmp_path):
+    name, content, count = LEGAL[case]
+    assert tapgnn("inspect", put(tmp_path, name, content), "--json").last["events"] == count
+
+
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_a_damaged_file_gives_all_its_events_or_one_line(seed, tmp_path):
+    for damaged in damaged_texts(seed, 20):
+        outcome = tapgnn("inspect", put(tmp_path, "log.csv", damaged), "--json")
+        if outcome.code:
+            assert "log.csv" in outcome.refusal
+        else:
+            assert outcome.last["events"] in possible_counts(damaged)
 
 
 @pytest.mark.parametrize("command", ["inspect", "evaluate", "fit --out m"])
@@ -127,8 +162,8 @@ def test_a_log_too_short_to_split_is_one_line(tmp_path):
 
 
 def test_an_unforeseen_error_keeps_its_traceback(monkeypatch, tmp_path):
-    broken = types.ModuleType("tapgnn.cli.stream")
-    monkeypatch.setitem(sys.modules, "tapgnn.cli.stream", broken)
+    broken = types.ModuleType("tapgnn.data.writers")
+    monkeypatch.setitem(sys.modules, "tapgnn.data.writers", broken)
     with pytest.raises(ImportError):
         app.main(["simulate", str(tmp_path / "log.csv")])
 

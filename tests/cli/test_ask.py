@@ -1,8 +1,10 @@
-"""embed, score and rank on a saved model."""
+"""embed, score, rank and classify on a saved model."""
 
 import csv
 import io
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -163,7 +165,66 @@ def test_ids_of_digits_are_found_as_numbers_or_as_strings(tmp_path):
             for row in range(90)
         ]
         log = put(tmp_path, "log.jsonl", "\n".join(lines))
-        assert tapgnn("fit", log, "--out", tmp_path / "model", *SMALL).code == 0
+        assert tapgnn("fit", log, "--out", tmp_path / "model", "--force", *SMALL).code == 0
         outcome = tapgnn("rank", tmp_path / "model", "3", "-k", 1, "--json")
         assert outcome.last["src"] == ("3" if quote else 3)
         assert outcome.err == ""
+
+
+@pytest.fixture(scope="module")
+def later(log, tmp_path_factory):
+    """Events after those of the log, whose labels are not known yet."""
+    text = log.read_text().splitlines()
+    start = float(text[-1].split(",")[2])
+    rows = [line.split(",") for line in text[-20:]]
+    lines = [
+        ",".join([src, dst, str(start + 60 * place), "", *rest])
+        for place, (src, dst, _, _, *rest) in enumerate(rows, 1)
+    ]
+    return put(tmp_path_factory.mktemp("later"), "later.csv", "\n".join([text[0], *lines]))
+
+
+def test_classify_prints_what_the_library_gives(model, library, later, tmp_path):
+    events = read_events(later, label="", vocabulary=library.model_.vocabulary)
+    truth = library.classify(events)
+    header, *lines = rows(tapgnn("classify", model, later))
+    assert header == ["src", "dst", "time", "probability"]
+    names = events.vocabulary.ids
+    assert [line[:2] for line in lines] == [
+        [names[src], names[dst]] for src, dst in zip(events.src, events.dst, strict=True)
+    ]
+    np.testing.assert_allclose([float(line[3]) for line in lines], truth, rtol=1e-6)
+    found = tapgnn("classify", model, later, "--json").last["events"]
+    np.testing.assert_allclose([row["probability"] for row in found], truth, rtol=1e-6)
+    assert tapgnn("classify", model, later, "--out", tmp_path / "out.csv").out == ""
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 21
+
+
+def test_classify_needs_labels_that_were_learnt_and_events_that_are_later(model, log, later, tmp_path):
+    assert "younger" in tapgnn("classify", model, log).refusal
+    assert "younger" in tapgnn("classify", model, later, "--observe", later).refusal
+    assert "does not exist" in tapgnn("classify", model, "none.csv").refusal
+    assert tapgnn("fit", log, "--out", tmp_path, *SMALL).code == 0
+    assert "has learnt no labels; fit it again with --classify" in tapgnn("classify", tmp_path, later).refusal
+
+
+def test_options_may_stand_in_a_file(model, names, tmp_path):
+    config = put(tmp_path, "ask.toml", f"time = {LATER}\nk = 2\njson = true\n")
+    found = tapgnn("rank", model, names[0], "--config", config).last
+    assert (found["time"], len(found["destinations"])) == (LATER, 2)
+    assert (
+        "has no option 'width'"
+        in tapgnn("rank", model, names[0], "--config", put(tmp_path, "a.toml", "width = 3")).refusal
+    )
+
+
+def test_questions_are_answered_without_loading_scikit_learn(model, names):
+    script = f"""
+import sys
+from tapgnn.cli import main
+assert main(["rank", {str(model)!r}, {names[0]!r}]) == 0
+assert main(["score", {str(model)!r}, "--src", {names[0]!r}, "--dst", {names[1]!r}]) == 0
+import tapgnn.evaluation
+assert not [name for name in sys.modules if name.split(".")[0] == "sklearn"]
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)

@@ -4,9 +4,8 @@ import json
 
 import pytest
 
-from tapgnn.cli.stream import write_stream
 from tapgnn.data import DATASETS, checksum, describe, read_events
-from tapgnn.data.simulator import simulate, simulate_stream
+from tapgnn.data.simulator import simulate
 from tests.cli.command import tapgnn
 from tests.data.logs import put, same
 from tests.data.site import BODY, digest, served_site
@@ -58,26 +57,6 @@ def test_a_simulated_file_holds_the_simulated_events(ending, tmp_path):
     assert outcome.last["fraudulent_events"] == 40
     assert "2,000 simulated payments over 9 days, 40 of them fraud" in outcome.err
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.simulated.json"]
-
-
-@pytest.mark.parametrize("ending", ["csv", "jsonl.gz", "parquet"])
-def test_a_stream_is_written_piece_by_piece(ending, tmp_path):
-    path = tmp_path / f"log.{ending}"
-    pieces = write_stream(simulate_stream(**SIZE, chunk=300), path)
-    next(pieces)
-    assert not path.exists()
-    assert len(list(pieces)) == 6
-    same(read_events(path), simulate(**SIZE))
-
-
-def test_a_stream_that_breaks_leaves_nothing(tmp_path):
-    def broken():
-        yield from simulate_stream(**SIZE, chunk=300)
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        list(write_stream(broken(), tmp_path / "log.csv"))
-    assert not list(tmp_path.iterdir())
 
 
 def test_only_the_very_file_is_called_simulated(tmp_path):

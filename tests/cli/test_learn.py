@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import pytest
 import torch
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn import TAPGNN
 from tapgnn.data import load_dataset, read_events
@@ -48,6 +49,57 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert "recency" in page
     assert "validation AUC" in outcome.err
     assert "labels: AUC" in outcome.err
+
+
+def test_the_report_of_a_fit_speaks_of_validation_and_not_of_a_test(model):
+    page = (model / "report.html").read_text()
+    assert "Validation AUC" in page
+    assert "validation period" in page
+    assert "Test AUC" not in page
+    assert "test period" not in page
+
+
+def test_a_model_is_not_written_over_unless_that_is_asked_for(log, tmp_path):
+    options = ("fit", log, "--out", tmp_path, *SMALL)
+    assert tapgnn(*options).code == 0
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert "already holds a model; pass --force" in tapgnn(*options).refusal
+    assert "not both" in tapgnn(*options, "--force", "--resume").refusal
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    (tmp_path / "model.json").unlink()
+    assert "already holds a model" in tapgnn(*options).refusal
+    assert tapgnn(*options, "--force", "--seed", 1, "--json").last["params"]["seed"] == 1
+    assert TAPGNN.load(tmp_path).seed == 1
+
+
+def test_a_training_that_begins_anew_leaves_nothing_of_the_old_one_to_resume(log, tmp_path, monkeypatch):
+    options = ("fit", log, "--out", tmp_path, *SMALL)
+    assert tapgnn(*options).code == 0
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    assert tapgnn(*options, "--force").code == 130
+    assert "holds no checkpoint" in tapgnn(*options, "--resume").refusal
+    assert TAPGNN.load(tmp_path).seed == 0
+
+
+def test_options_of_the_model_reach_it(log, tmp_path):
+    options = ("--rates", 1, "--no-roles", "--half-lives", "0.5,0.1", "--clip", 2, "--cold-weight", 0.1)
+    found = tapgnn("fit", log, "--out", tmp_path, *SMALL, *options, "--validations", 1, "--json").last
+    assert found["params"]["options"] == {"rates": 1, "roles": False, "half_lives": [0.5, 0.1]}
+    assert (found["params"]["clip"], found["params"]["cold_weight"]) == (2.0, 0.1)
+    config = TAPGNN.load(tmp_path).model_.config
+    assert (config.rates, config.roles, config.half_lives) == (1, False, (0.5, 0.1))
+    assert len(points(tmp_path)) == 1
+
+
+def test_tensorboard_shows_what_the_metrics_say(log, tmp_path):
+    curves = tmp_path / "curves"
+    assert tapgnn("fit", log, "--out", tmp_path / "model", *SMALL, "--tensorboard", curves).code == 0
+    found = EventAccumulator(str(curves)).Reload().Scalars("valid_auc")
+    assert [point.value for point in found] == pytest.approx([p["valid_auc"] for p in points(tmp_path / "model")])
 
 
 def test_the_saved_model_has_observed_the_whole_log(model, log):
@@ -121,6 +173,21 @@ def test_ctrl_c_ends_an_evaluation_and_not_only_one_seed(log, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is before
 
 
+def test_ctrl_c_in_a_later_seed_keeps_the_complete_ones_and_says_so(log, tmp_path, monkeypatch):
+    def stop(screen, step, seed=0):
+        if seed == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json", "--out", tmp_path)
+    assert outcome.code == 130
+    assert outcome.last["seeds"] == [0]
+    assert outcome.last["interrupted"] is True
+    assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
+    assert "those of the 1 of 3 seeds that were complete" in outcome.err
+    assert "stopped before the others" in (tmp_path / "report.html").read_text()
+
+
 def test_metrics_of_a_cut_line_and_of_epochs_to_be_done_again_are_dropped(log, tmp_path, one_thread):
     options = (*one_thread, "--width", 16, "--out", tmp_path)
     tapgnn("fit", log, *options, "--epochs", 1)
@@ -161,7 +228,7 @@ def test_naming_a_label_learns_it_and_a_log_with_labels_offers_to(log, tmp_path)
     silent = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--json")
     assert silent.last["classification"] is None
     assert "--classify learns them too" in silent.err
-    refused = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--label", "label", "--no-classify", "--json")
+    refused = tapgnn("fit", log, "--out", tmp_path / "c", *SMALL, "--label", "label", "--no-classify", "--json")
     assert refused.last["classification"] is None
 
 

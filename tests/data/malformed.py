@@ -40,6 +40,33 @@ def zipped(text):
     return stream.getvalue()
 
 
+def damaged_texts(seed, count):
+    """A good CSV of 20 events with a few bytes changed, inserted, deleted or cut off, again and again."""
+    chance = random.Random(seed)
+    rows = [f"n{chance.randrange(5)},{chance.randrange(5)},{time}.5,0,1.25\n" for time in range(20)]
+    good = ("src,dst,time,label,f0\n" + "".join(rows)).encode()
+    for _ in range(count):
+        damaged = bytearray(good)
+        for _ in range(chance.randint(1, 3)):
+            place = chance.randrange(len(damaged))
+            kind = chance.choice(["change", "insert", "delete", "cut"])
+            if kind == "change":
+                damaged[place] = chance.choice(b'\n\r,"; 0x\xff\0\t-e')
+            elif kind == "insert":
+                damaged.insert(place, chance.choice(b'\n\r,"; 0x\xff\0\t-e'))
+            elif kind == "delete":
+                del damaged[place]
+            elif place > 30:
+                del damaged[place:]
+        yield bytes(damaged)
+
+
+def possible_counts(damaged):
+    """How many events a damaged text may hold: all lines but the header, which may itself be beyond recognition."""
+    filled = sum(bool(line.strip()) for line in damaged.split(b"\n"))
+    return (filled - 1, filled)
+
+
 GZIP = gzip.compress(GOOD.encode() * 200)
 PARQUET = parquet()
 NOISE = random.Random(1).randbytes(3000)

@@ -2,14 +2,18 @@
 
 import gzip
 import logging
+import tracemalloc
 
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from tapgnn.data import ReadReport, read_events, text
+from tapgnn import Events, Vocabulary
+from tapgnn.data import ReadReport, formats, read_events, text, write_events
 from tapgnn.errors import DataError
-from tests.data.logs import put, table
+from tests.data.logs import put, same, table
 
 EXPECTED = [("ann", "bob", 1.0, 0, (0.5, 2.0)), (7, "ann", 2.5, 1, (1.0, -3.0))]
 SAME_EVENTS = {
@@ -37,6 +41,51 @@ SAME_EVENTS = {
 def test_every_spelling_of_a_log_gives_the_same_events(tmp_path, name):
     events = read_events(put(tmp_path, name, SAME_EVENTS[name]))
     assert table(events) == EXPECTED
+
+
+@given(
+    rows=st.lists(st.tuples(st.sampled_from(["ann", 7, "bob"]), st.integers(0, 4), st.integers(0, 9)), min_size=1),
+    known=st.lists(st.sampled_from(["bob", 3, "eve"]), unique=True),
+    block=st.sampled_from([16, 1 << 20]),
+)
+def test_an_unsorted_file_is_sorted_and_numbered_like_its_rows(tmp_path_factory, rows, known, block):
+    lines = [f"{src},{dst},{time},{place}" for place, (src, dst, time) in enumerate(rows)]
+    path = put(tmp_path_factory.mktemp("rows"), "log.csv", "src,dst,time,f0\n" + "\n".join(lines))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "BLOCK", block)
+        found = read_events(path, vocabulary=Vocabulary(known))
+    src, dst, time = (list(column) for column in zip(*rows, strict=True))
+    same(found, Events.from_arrays(src, dst, time, np.arange(len(rows)), vocabulary=Vocabulary(known)))
+
+
+def test_a_column_is_held_hardly_more_than_once_while_it_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(formats, "BATCH_ROWS", 1 << 12)
+    number = np.arange(50_000)
+    names = np.array([f"node {row}" for row in range(500)], dtype=object)
+    log = Events.from_arrays(names[number % 500], names[number % 377], number, np.ones((50_000, 6)), number % 2)
+    write_events(log, tmp_path / "log.parquet")
+    own = sum(column.nbytes for column in (log.src, log.dst, log.time, log.features, log.labels))
+    tracemalloc.start()
+    try:
+        read_events(tmp_path / "log.parquet")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 2.2 * own
+
+
+def test_an_option_that_no_reader_has_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="no option 'sep'; it has format, src"):
+        read_events(put(tmp_path, "log.csv", "a,b,1\n"), sep=",")
+
+
+def test_a_label_can_be_left_unread(tmp_path):
+    named = put(tmp_path, "log.csv", "src,dst,time,label,f0\na,b,1,,2\n")
+    plain = put(tmp_path, "plain.csv", "a,b,1,,2\n")
+    for path in (named, plain):
+        assert table(read_events(path, label="")) == [("a", "b", 1.0, None, (2.0,))]
+        with pytest.raises(DataError, match="label is empty"):
+            read_events(path)
 
 
 def test_parquet_keeps_its_types(tmp_path):

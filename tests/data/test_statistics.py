@@ -4,9 +4,10 @@ import json
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tapgnn import Events
-from tapgnn.data import ReadReport, describe, is_bipartite, load_dataset
+from tapgnn.data import ReadReport, describe, is_bipartite, load_dataset, statistics
 from tapgnn.unfold import message_links
 from tests.streams import streams
 
@@ -35,9 +36,11 @@ KEYS = [
 ]
 
 
-@given(events=streams(max_events=40, features=1))
-def test_every_statistic_follows_its_definition(events):
-    found = describe(events)
+@given(events=streams(max_events=40, features=1), chunk=st.sampled_from([1, 7, 1 << 18]))
+def test_every_statistic_follows_its_definition_however_the_log_is_cut(events, chunk):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "CHUNK", chunk)
+        found = describe(events)
     rows = list(zip(events.src.tolist(), events.dst.tolist(), events.time.tolist(), strict=True))
     full = [(*row, vector.tobytes()) for row, vector in zip(rows, events.features, strict=True)]
     last, repeated = {}, 0

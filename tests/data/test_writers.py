@@ -8,8 +8,12 @@ from hypothesis import strategies as st
 
 from tapgnn import Events
 from tapgnn.data import read_events, write_events
+from tapgnn.data.simulator import simulate, simulate_stream
+from tapgnn.data.writers import write_stream
 from tapgnn.errors import DataError
 from tests.data.logs import same
+
+SIZE = {"events": 2_000, "accounts": 200, "merchants": 30, "days": 9.0}
 
 
 @st.composite
@@ -63,3 +67,36 @@ def test_a_name_of_no_writable_format_is_refused(tmp_path):
             write_events(events, tmp_path / name)
     with pytest.raises(DataError, match="cannot be written"):
         write_events(events, tmp_path / "missing" / "log.csv")
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl.gz", "parquet"])
+def test_a_stream_is_written_piece_by_piece(ending, tmp_path):
+    path = tmp_path / f"log.{ending}"
+    pieces = write_stream(simulate_stream(**SIZE, chunk=300), path)
+    next(pieces)
+    assert not path.exists()
+    assert len(list(pieces)) == 6
+    same(read_events(path), simulate(**SIZE))
+
+
+def test_a_stream_that_breaks_leaves_nothing(tmp_path):
+    def broken():
+        yield from simulate_stream(**SIZE, chunk=300)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        list(write_stream(broken(), tmp_path / "log.csv"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_pieces_that_come_with_ids_of_another_kind_are_refused_where_the_format_holds_one(tmp_path):
+    first = Events.from_arrays([1], [2], [1.0])
+    second = Events.from_arrays([1], ["ann"], [2.0], vocabulary=first.vocabulary)
+    list(write_stream([first, second], tmp_path / "log.jsonl"))
+    same(read_events(tmp_path / "log.jsonl"), first.append(second))
+    with pytest.raises(DataError, match="Parquet holds one type"):
+        list(write_stream([first, second], tmp_path / "log.parquet"))
+    third = Events.from_arrays(["bob"], ["ann"], [2.0], vocabulary=first.vocabulary)
+    with pytest.raises(DataError, match="ids"):
+        list(write_stream([first, third], tmp_path / "log.parquet"))
+    assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]

@@ -119,10 +119,11 @@ def ends(events: Events, role: Role) -> tuple[Ints, Floats]:
 
 
 def look_up(table: Floats, rows: Ints, absent: float) -> Floats:
-    """table[rows], with `absent` for rows beyond its end."""
+    """table[rows], with `absent` for rows that it does not have: -1, and beyond its end."""
     if not len(table):
         return np.full(len(rows), absent)
-    return np.where(rows < len(table), table[np.minimum(rows, len(table) - 1)], absent)
+    known = (rows >= 0) & (rows < len(table))
+    return np.where(known, table[np.where(known, rows, 0)], absent)
 
 
 def grown(table: Floats, size: int, absent: float) -> Floats:

@@ -7,11 +7,10 @@
     log.py        EVENTS: a path or a registered name, read with the options of the reader
     watching.py   a training on the screen, in metrics.jsonl and in TensorBoard
     data.py       inspect, datasets, simulate
-    stream.py     a simulated stream into a file, in bounded memory
     learn.py      fit, evaluate
     outcome.py    what a fitted model is worth, and the report of it
     queries.py    the questions of embed, score and rank
-    ask.py        embed, score, rank
+    ask.py        embed, score, rank, classify
 
 Nothing heavy is imported before a command runs, so that help is quick. Results go to standard output, everything said
 on the way to standard error; with --json, standard output ends with one JSON object.

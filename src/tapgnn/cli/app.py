@@ -6,13 +6,14 @@ is ours, and keeps its traceback.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import ask, config, data, learn
+from tapgnn.cli import ask, compare, config, data, learn, migrate, replay, serve
 from tapgnn.errors import TapgnnError
 
 HELP = """Learn who will meet whom, and when, from a log of events.
@@ -47,15 +48,24 @@ for _name, _command, _panel in (
     ("inspect", data.inspect, "Data"),
     ("simulate", data.simulate, "Data"),
     ("evaluate", learn.evaluate, "Learning"),
+    ("compare", compare.compare, "Learning"),
     ("fit", learn.fit, "Learning"),
     ("embed", ask.embed, "Asking a fitted model"),
     ("score", ask.score, "Asking a fitted model"),
     ("rank", ask.rank, "Asking a fitted model"),
+    ("classify", ask.classify, "Asking a fitted model"),
+    ("serve", serve.serve, "Live"),
+    ("replay", replay.replay, "Live"),
+    ("migrate", migrate.migrate, "Live"),
 ):
     app.command(_name, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
 datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)
 datasets.command("download", help=_paragraphs(data.download_dataset))(data.download_dataset)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
+token = typer.Typer(help="Make tokens for a server.", context_settings=_HELP_NAMES, no_args_is_help=True)
+token.command("new", help=_paragraphs(serve.new_token))(serve.new_token)
+token.callback()(lambda: None)
+app.add_typer(token, name="token", rich_help_panel="Live")
 
 
 @app.callback()
@@ -77,10 +87,16 @@ def start_datasets(context: typer.Context) -> None:
         typer.echo(context.get_help())
 
 
+@functools.cache
+def _commands() -> Any:
+    """All commands as typer makes them, once in a process."""
+    return typer.main.get_command(app)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; gives the exit code."""
     try:
-        code = app(None if arguments is None else list(arguments), prog_name="tapgnn", standalone_mode=False)
+        code = _commands()(None if arguments is None else list(arguments), prog_name="tapgnn", standalone_mode=False)
     except USAGE_ERROR as error:
         return _refuse(_usage(error))
     except TapgnnError as error:

@@ -1,4 +1,4 @@
-"""embed, score and rank: questions to a fitted model. Answers are CSV on standard output, or one JSON object."""
+"""embed, score, rank and classify: questions to a fitted model, answered in CSV or as one JSON object."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tapgnn.cli.config import ConfigFile
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, set_threads
 from tapgnn.cli.output import print_json, write_csv
 from tapgnn.errors import QueryError
@@ -18,17 +19,9 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Asking:
-    """What all three commands take."""
+class Opening:
+    """What all four commands take."""
 
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="When: a number in the unit of the log, or an ISO date. Only what came before counts.",
-            show_default="just after the last event",
-        ),
-    ] = None
     observe: Annotated[
         Path | None,
         typer.Option(
@@ -40,20 +33,37 @@ class Asking:
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the CSV there.", show_default="standard output")
     ] = None
-    threads: Annotated[
-        int | None, typer.Option(metavar="N", help="Threads of torch.", show_default="as torch sees fit")
-    ] = None
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch.")] = 1
 
-    def open(self, folder: str) -> tuple[TAPGNN, float]:
-        """The model, having observed what there is to observe, and the time that is asked about."""
-        from tapgnn.cli.queries import parse_time
+    def model(self, folder: str) -> TAPGNN:
+        """The model, having observed what there is to observe."""
         from tapgnn.estimator import TAPGNN
 
-        if self.threads is not None:
-            set_threads(self.threads)
+        set_threads(self.threads)
         model = TAPGNN.load(folder)
         if self.observe is not None:
             model.observe(_later_events(model, folder, self.observe))
+        return model
+
+
+@dataclass(frozen=True)
+class Asking(Opening):
+    """What the questions about one moment take."""
+
+    time: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="When: a number in the unit of the log, or an ISO date. Only what came before counts.",
+            show_default="just after the last event",
+        ),
+    ] = None
+
+    def open(self, folder: str) -> tuple[TAPGNN, float]:
+        """The model, and the time that is asked about."""
+        from tapgnn.cli.queries import parse_time
+
+        model = self.model(folder)
         if self.time is not None:
             return model, parse_time(self.time)
         return model, model.state_.clock + model.model_.config.unit
@@ -74,7 +84,7 @@ def _later_events(model: TAPGNN, folder: str, path: Path) -> Any:
     if note.is_file():
         options = Reading(**json_text.loads(note.read_text(encoding="utf-8"))["reading"]).options()
     # What kind an event was may not be known yet.
-    options["label"] = None
+    options["label"] = ""
     return read_events(path, vocabulary=model.model_.vocabulary, **options)
 
 
@@ -85,6 +95,7 @@ def embed(
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
     queries: Queries = None,
     json: Json = False,
+    config: ConfigFile = None,
 ) -> None:
     """Print the embeddings of nodes at a time, one row each: node, time, z0, z1, ...
 
@@ -116,6 +127,7 @@ def score(
     dst: Annotated[str | None, typer.Option(metavar="ID", help="On whom or what.", show_default=False)] = None,
     queries: Queries = None,
     json: Json = False,
+    config: ConfigFile = None,
 ) -> None:
     """Print how likely links are: the probability that src meets dst rather than someone at random.
 
@@ -134,12 +146,8 @@ def score(
     left, right, times = ([row[place] for row in asked] for place in range(3))
     mention_strangers(fitted, [*left, *right])
     chances = fitted.score(left, right, times).tolist()
-    header = ("src", "dst", "time", "probability")
     rows = [(*row, chance) for row, chance in zip(asked, chances, strict=True)]
-    if json:
-        print_json({"scores": [dict(zip(header, row, strict=True)) for row in rows]})
-        return
-    write_csv(header, rows, asking.out)
+    _answer(("src", "dst", "time", "probability"), rows, "scores", asking.out, json)
 
 
 @grouped
@@ -147,8 +155,9 @@ def rank(
     model: ModelArgument,
     src: Annotated[str, typer.Argument(metavar="SRC", help="Id of the source.", show_default=False)],
     asking: Asking,
-    k: Annotated[int, typer.Option("-k", metavar="N", help="How many.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", metavar="N", help="How many.")] = 10,
     json: Json = False,
+    config: ConfigFile = None,
 ) -> None:
     """Print the likeliest destinations of a source, best first."""
     from tapgnn.cli.queries import as_id, mention_strangers
@@ -164,6 +173,40 @@ def rank(
         print_json({"src": source, "time": time, "destinations": found})
         return
     write_csv(("rank", "dst", "probability"), ((place + 1, *row) for place, row in enumerate(best)), asking.out)
+
+
+@grouped
+def classify(
+    model: ModelArgument,
+    events: Annotated[
+        Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
+    ],
+    opening: Opening,
+    json: Json = False,
+    config: ConfigFile = None,
+) -> None:
+    """Print how likely each of these new events has the label that 'fit --classify' learnt, such as fraud.
+
+    One row an event, in order of time: src, dst, time, probability. Each is judged by what came before it, the earlier
+    ones of the file included. The saved model is not changed.
+    """
+    fitted = opening.model(model)
+    if fitted.classifier_ is None:
+        raise QueryError(f"{model} has learnt no labels; fit it again with --classify on a log that has them")
+    later = _later_events(fitted, model, events)
+    chances = fitted.classify(later).tolist()
+    names = later.vocabulary.ids
+    header = ("src", "dst", "time", "probability")
+    ends = ([names[row] for row in column] for column in (later.src, later.dst))
+    _answer(header, [*zip(*ends, later.time.tolist(), chances, strict=True)], "events", opening.out, json)
+
+
+def _answer(header: tuple[str, ...], rows: list[tuple[Any, ...]], name: str, out: Path | None, as_json: bool) -> None:
+    """Rows as CSV, or as one JSON object that lists them under a name."""
+    if as_json:
+        print_json({name: [dict(zip(header, row, strict=True)) for row in rows]})
+    else:
+        write_csv(header, rows, out)
 
 
 def _one_of(what: str, given: bool, queries: Path | None) -> None:

@@ -89,13 +89,14 @@ def simulate(
     from rich.console import Console
     from rich.progress import track
 
-    from tapgnn.cli.stream import ending_of, write_stream
     from tapgnn.data import checksum
     from tapgnn.data.simulator import FEATURES, simulate_stream
+    from tapgnn.data.writers import write_stream
 
-    ending_of(out)
     arguments = {"events": events, "accounts": accounts, "merchants": merchants, "days": days}
-    pieces = write_stream(simulate_stream(**arguments, seed=seed, fraud=fraud), out)  # type: ignore[arg-type]
+    stream = simulate_stream(**arguments, seed=seed, fraud=fraud)  # type: ignore[arg-type]
+    pieces = write_stream(stream, out)
+    out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     steps = track(pieces, "simulating", events // 100_000 + 1, console=console, disable=not console.is_terminal)
     labels = sum(0 if piece.labels is None else int(piece.labels.sum()) for piece in steps)

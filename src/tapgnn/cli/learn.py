@@ -10,9 +10,10 @@ import typer
 
 from tapgnn.cli.config import ConfigFile
 from tapgnn.cli.log import Log, read_log
-from tapgnn.cli.options import EventsArgument, Json, Learning, Reading, grouped
+from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import print_json, say, show, write_json
-from tapgnn.cli.watching import Board, Metrics, Screen, stopping_all
+from tapgnn.cli.watching import Board, Metrics, Screen
+from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
@@ -29,14 +30,8 @@ def evaluate(
     events: EventsArgument,
     reading: Reading,
     learning: Learning,
-    protocol: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
-        ),
-    ] = "strict",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
+    protocol: ProtocolOption = "strict",
+    seeds: SeedsOption = 5,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=False),
@@ -56,7 +51,7 @@ def evaluate(
 
     log = read_log(events, reading)
     opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
-    with Screen(opening, estimator.epochs, seeds) as screen, stopping_all():
+    with Screen(opening, estimator.epochs, seeds) as screen:
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
@@ -69,6 +64,10 @@ def evaluate(
         say(f"results in {out / EVALUATION}, report in {out / REPORT}")
     if json:
         print_json(results)
+    if found.results["interrupted"]:
+        done = len(found.results["seeds"])
+        say(f"stopped; the figures are those of the {done} of {seeds} seeds that were complete")
+        raise typer.Exit(130)
 
 
 @grouped
@@ -80,6 +79,7 @@ def fit(
     resume: Annotated[
         bool, typer.Option("--resume", metavar="", help="Go on with the training that was stopped in FOLDER.")
     ] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the model that FOLDER holds.")] = False,
     classify: Annotated[
         bool | None,
         typer.Option(
@@ -103,6 +103,7 @@ def fit(
     estimator = learning.estimator()
     from tapgnn.cli.outcome import check_labels, cut_for_validation
 
+    _check_folder(out, resume, force)
     board = None if tensorboard is None else Board(tensorboard)
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
@@ -110,15 +111,8 @@ def fit(
         check_labels(log.events)
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them"
-    metrics = Metrics(out / METRICS, resume)
-    with Screen(opening, estimator.epochs) as screen:
-        listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
-        estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
+    _train(estimator, train, valid, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
-    if not history.points:
-        say("stopped before the first validation; there is nothing to keep yet")
-        raise typer.Exit(130)
-    metrics.finish(history.points)
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, those after {history.best_epoch:.1f} epochs (validation AUC {history.best_auc:.4f})")
     result = _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
@@ -127,6 +121,40 @@ def fit(
     if history.interrupted:
         say("'tapgnn fit' with the same options and --resume goes on from the last whole epoch")
         raise typer.Exit(130)
+
+
+def _check_folder(out: Path, resume: bool, force: bool) -> None:
+    """Refuse to write over a model, or over the checkpoint of one, that nobody said may go."""
+    from tapgnn.training.checkpoint import FILE
+
+    if resume and force:
+        raise ConfigError("pass --resume to go on with a training or --force to begin anew, not both")
+    held = (out / "model.json").exists() or (out / FILE).exists()
+    if held and not (resume or force):
+        raise ModelFileError(
+            f"{out} already holds a model; pass --force to replace it, --resume to go on with its training, "
+            "or another --out"
+        )
+
+
+def _train(
+    estimator: TAPGNN, train: Events, valid: Events, out: Path, resume: bool, screen: Screen, board: Board | None
+) -> None:
+    """Train with everything that watches it; ends the command where there is nothing to keep."""
+    from tapgnn.training.checkpoint import FILE
+
+    if not resume:
+        (out / FILE).unlink(missing_ok=True)
+    metrics = Metrics(out / METRICS, resume)
+    with screen:
+        listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
+        estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
+    if board is not None:
+        board.close()
+    if not estimator.history_.points:
+        say("stopped before the first validation; there is nothing to keep yet")
+        raise typer.Exit(130)
+    metrics.finish(estimator.history_.points)
 
 
 def _all_of(*listeners: Any) -> Listener:
@@ -147,11 +175,9 @@ def _finish(
     as_json: bool,
 ) -> dict[str, Any]:
     """Let the model observe the whole log, save it, and say what it is worth; gives the results."""
-    from tapgnn.cli.outcome import examine, report_fit, result_table, verdict
+    from tapgnn.cli.outcome import examine_fit, report_fit, result_table, verdict
 
-    found = examine(model, *parts)
-    # The log is not saved with the model, so there is no need to hold a copy of it.
-    model.events_ = None
+    found = examine_fit(model, *parts)
     model.observe(parts[1])
     learnt = _learn_labels(model, log) if classify else None
     digest = model.save(out)

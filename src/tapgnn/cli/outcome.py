@@ -19,14 +19,12 @@ from tapgnn.data import describe
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation import Evaluation, Exam, checksum, heuristics, sigmoid, versions
+from tapgnn.evaluation import NAME, Evaluation, checksum, examine, versions
 from tapgnn.events import Events
 from tapgnn.report import Report, write_report
 from tapgnn.training.classification import Classification
-from tapgnn.training.replay import represent_along, score_along
 
-NAME = "tapgnn"
-LARGEST_EXAM, LARGEST_MAP = 50_000, 2_000
+LARGEST_EXAM = 50_000
 COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10", "historical_auc": "AUC (hist.)"}
 HISTORICAL = "AUC (hist.): false destinations that the source had met before"
 
@@ -50,30 +48,14 @@ def check_labels(events: Events) -> None:
             )
 
 
-def examine(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
+def examine_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
     """The model, which has observed `train`, and the trivial methods on the validation events (a sample of many)."""
-    asked = valid.take(_spread(len(valid), LARGEST_EXAM))
-    split = Split(train, valid.slice(0, 0), asked, np.zeros(0, dtype=bool), touches_unseen(asked, train))
-    exam = Exam(split, "paper", model.seed)
-    logits, _ = score_along(model.model_, model.state_.copy(), valid, exam.src, exam.dst, exam.time)
-    found = Evaluation({NAME: exam.mark(logits, probabilities=True)})
-    for method in heuristics(split):
-        method.fit(train, split.valid)
-        scores = method.replay(valid, exam.src, exam.dst, exam.time)
-        found.results[method.name] = exam.mark(scores, probabilities=False)
-        found.baseline_scores[method.name] = scores[exam.first]
-    found.labels, found.scores, found.times = exam.labels, sigmoid(logits[exam.first]), exam.time[exam.first]
-    shown = _spread(len(valid), LARGEST_MAP)
-    found.embedding_times = valid.time[shown]
-    found.embeddings, _ = represent_along(
-        model.model_, model.state_.copy(), valid, valid.src[shown], found.embedding_times
-    )
+    nothing = valid.slice(0, 0)
+    split = Split(train, nothing, valid, np.zeros(0, dtype=bool), touches_unseen(valid, train))
+    seen = examine(model.model_, model.state_, split, "paper", model.seed, LARGEST_EXAM)
+    found = Evaluation(dict(seen.marks), [{"seed": model.seed, **point} for point in model.history_.points])
+    found.keep(seen, model, valid)
     return found
-
-
-def _spread(size: int, most: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """At most so many rows, evenly over all."""
-    return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int64))
 
 
 def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -119,25 +101,14 @@ def _figure(row: Mapping[str, float], stem: str) -> float | None:
 def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
     """report.html of an evaluation."""
     results = found.results
-    kept = ("protocol", "seeds", "params", "versions", "data_sha256")
-    report = Report(
-        title=log.title,
-        subtitle=f"Link prediction, protocol {results['protocol']}, tested on {results['test_events']:,} later events, "
-        f"{len(results['seeds'])} seed{'s' * (len(results['seeds']) > 1)}",
-        simulated=log.simulated,
-        created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        data=describe(log.events, was_sorted=log.report.sorted),
-        metrics=summaries(results),
-        history=found.history,
-        labels=found.labels,
-        scores=found.scores,
-        times=found.times,
-        baseline_scores=found.baseline_scores,
-        embeddings=found.embeddings,
-        embedding_times=found.embedding_times,
-        settings={key: results[key] for key in kept},
+    count = len(results["seeds"])
+    subtitle = (
+        f"Link prediction, protocol {results['protocol']}, tested on {results['test_events']:,} later events, "
+        f"{count} seed{'s' * (count > 1)}{', stopped before the others' if results['interrupted'] else ''}"
     )
-    return write_report(path, report)
+    kept = ("protocol", "seeds", "params", "versions", "data_sha256")
+    settings = {key: results[key] for key in kept}
+    return write_report(path, _report(log, found, subtitle, metrics=summaries(results), settings=settings))
 
 
 def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: Classification | None) -> Path:
@@ -145,22 +116,37 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: C
     marked = None
     if learnt is not None:
         marked = {"labels": learnt.labels, "scores": learnt.scores, "auc": learnt.test_auc, "ap": learnt.test_ap}
-    report = Report(
+    subtitle = (
+        "A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
+        "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart"
+    )
+    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)}
+    report = _report(
+        log,
+        found,
+        subtitle,
+        period="validation",
+        metrics=found.results,
+        classification=marked,
+        settings=settings,
+    )
+    return write_report(path, report)
+
+
+def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
+    """What both reports show of a log and of what was found on it."""
+    return Report(
         title=log.title,
-        subtitle="A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
-        "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart",
+        subtitle=subtitle,
         simulated=log.simulated,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         data=describe(log.events, was_sorted=log.report.sorted),
-        metrics=found.results,
-        history=[{"seed": model.seed, **point} for point in model.history_.points],
+        history=found.history,
         labels=found.labels,
         scores=found.scores,
         times=found.times,
         baseline_scores=found.baseline_scores,
         embeddings=found.embeddings,
         embedding_times=found.embedding_times,
-        classification=marked,
-        settings={"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)},
+        **more,
     )
-    return write_report(path, report)

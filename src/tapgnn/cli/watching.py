@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import signal
-from collections.abc import Iterator
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -124,12 +121,17 @@ class Board:
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise ConfigError(
-                "--tensorboard needs the package tensorboard, which is not installed; run pip install tensorboard"
+                "--tensorboard needs the package tensorboard, which is not installed; "
+                "run pip install 'tapgnn[tensorboard]'"
             ) from None
-        self.writer: Any = SummaryWriter(str(folder))
+        self._make: Any = SummaryWriter
+        self._folder = str(folder)
+        self.writer: Any = None
 
     def step(self, step: Step) -> None:
-        """Write down a step."""
+        """Write down a step; the first one makes the file."""
+        if self.writer is None:
+            self.writer = self._make(self._folder)
         seen = step.epoch * step.total + step.done
         self.writer.add_scalar("loss", step.loss, seen)
         self.writer.add_scalar("events_per_s", step.events_per_s, seen)
@@ -137,22 +139,7 @@ class Board:
             self.writer.add_scalar("valid_auc", step.valid_auc, seen)
             self.writer.flush()
 
-
-class _Stopped(BaseException):
-    """Ctrl-C, where a KeyboardInterrupt would end one training and the next would begin."""
-
-
-@contextlib.contextmanager
-def stopping_all() -> Iterator[None]:
-    """Let Ctrl-C end everything inside, not only the training that is under way."""
-
-    def stop(_: int, __: FrameType | None) -> None:
-        raise _Stopped
-
-    before = signal.signal(signal.SIGINT, stop)
-    try:
-        yield
-    except _Stopped:
-        raise KeyboardInterrupt from None
-    finally:
-        signal.signal(signal.SIGINT, before)
+    def close(self) -> None:
+        """Write down what is still held back."""
+        if self.writer is not None:
+            self.writer.close()

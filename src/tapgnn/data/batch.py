@@ -51,6 +51,67 @@ class Batch:
         return Events.from_arrays(self.src, self.dst, self.time, self.features, self.labels, vocabulary)
 
 
+class Gathering:
+    """The rows of a whole file, gathered batch by batch: ids become numbers as they come, and a column is held once."""
+
+    def __init__(self) -> None:
+        self._names = Vocabulary()
+        self._columns: list[list[NDArray[Any] | None]] = [[] for _ in range(5)]
+        self._sorted, self._last = True, -np.inf
+
+    def add(self, batch: Batch) -> None:
+        """Add rows."""
+        kind = np.int64 if batch.src.dtype == batch.dst.dtype == np.int64 else object
+        ends = np.empty(2 * len(batch.time), dtype=kind)
+        ends[0::2], ends[1::2] = batch.src, batch.dst
+        rows = self._names.add(ends)
+        columns = (rows[0::2].copy(), rows[1::2].copy(), batch.time, batch.features, batch.labels)
+        for parts, column in zip(self._columns, columns, strict=True):
+            parts.append(column)
+        self._sorted &= bool(batch.time[0] >= self._last and (np.diff(batch.time) >= 0).all())
+        self._last = float(batch.time[-1])
+
+    def events(self, vocabulary: Vocabulary) -> Events:
+        """The rows as events, sorted by time (stable), with ids numbered in order of first appearance."""
+        time = _joined(self._columns[2])
+        order = None if self._sorted else np.argsort(time, kind="stable")
+        src, dst, features, labels = (
+            column if column is None or order is None else column[order]
+            for column in (_joined(self._columns[place]) for place in (0, 1, 3, 4))
+        )
+        ids = self._names.ids
+        appearing = range(len(ids)) if order is None else _by_appearance(src, dst, len(ids))
+        row = np.empty(len(ids), dtype=np.int64)
+        row[appearing] = vocabulary.add([ids[old] for old in appearing])
+        time = time if order is None else time[order]
+        return Events(row[src], row[dst], time, features, labels, vocabulary)
+
+
+def _joined(parts: list[NDArray[Any] | None]) -> Any:
+    """One column of all parts, each of which is let go as soon as it is copied; None where there is no such column."""
+    first = parts[0]
+    if first is None:
+        return None
+    whole = np.empty((sum(len(part) for part in parts if part is not None), *first.shape[1:]), dtype=first.dtype)
+    start = 0
+    for place, part in enumerate(parts):
+        if part is not None:
+            whole[start : start + len(part)] = part
+            start += len(part)
+        parts[place] = None
+    return whole
+
+
+def _by_appearance(src: Ints, dst: Ints, size: int) -> Ints:
+    """[N] the rows in order of first appearance in src[0], dst[0], src[1], dst[1], ..."""
+    first = np.full(size, 2 * len(src))
+    for offset, column in enumerate((src, dst)):
+        place = np.full(size, 2 * len(src))
+        place[column[::-1]] = np.arange(2 * (len(column) - 1), -2, -2) + offset  # the last one written is the first
+        first = np.minimum(first, place)
+    return np.argsort(first, kind="stable")
+
+
 def convert_table(table: Table, layout: Layout, source: Source) -> tuple[Batch, int, tuple[int, str] | None]:
     """The good rows, how many are bad, and the place and fault of the first of those."""
     raw, checks = table.columns, []

@@ -25,7 +25,7 @@ FEATURE_NAME = re.compile(r"(f|feature_?)\d+|features?|weight|rating")
 
 @dataclass(frozen=True)
 class Wanted:
-    """The columns that the caller names; None where they are to be found."""
+    """The columns that the caller names; None where they are to be found, and an empty label where there is none."""
 
     src: str | None = None
     dst: str | None = None
@@ -77,7 +77,7 @@ def find_layout(source: Source, wanted: Wanted) -> Layout:
         layout = _layout_by_position(source, wanted)
     else:
         src, dst, time = (_column(source, role, getattr(wanted, role)) for role in ("src", "dst", "time"))
-        label = wanted.label or _by_name(source, "label")
+        label = (_by_name(source, "label") if wanted.label is None else wanted.label) or None
         taken = {src, dst, time, label}
         usual = [name for name in source.columns if FEATURE_NAME.fullmatch(name.lower()) and name not in taken]
         layout = Layout(src, dst, time, label, tuple(usual if wanted.features is None else wanted.features))
@@ -116,7 +116,7 @@ def _layout_by_position(source: Source, wanted: Wanted) -> Layout:
     width, plain = len(source.columns), source.format not in ("edges", "snap")
     if wanted.src or wanted.dst or wanted.time:
         return Layout(
-            wanted.src or "1", wanted.dst or "2", wanted.time or "3", wanted.label, tuple(wanted.features or ())
+            wanted.src or "1", wanted.dst or "2", wanted.time or "3", wanted.label or None, tuple(wanted.features or ())
         )
     if width < 3 or (width > 4 and not plain):
         expected = "src, dst, time[, label[, features...]]" if plain else "src dst [weight] time"
@@ -130,6 +130,6 @@ def _layout_by_position(source: Source, wanted: Wanted) -> Layout:
         layout = Layout("1", "2", source.columns[-1], None, tuple(source.columns[2:-1]))
     return replace(
         layout,
-        label=wanted.label or layout.label,
+        label=(layout.label if wanted.label is None else wanted.label) or None,
         features=layout.features if wanted.features is None else tuple(wanted.features),
     )

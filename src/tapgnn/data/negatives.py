@@ -97,7 +97,11 @@ def sample_negatives(
 
 def candidates(train: Events) -> Ints:
     """The destinations that a random negative may name, ascending: training nodes, or destinations if bipartite."""
-    return np.unique(train.dst if is_bipartite(train) else np.concatenate([train.src, train.dst]))
+    chosen = np.zeros(len(train.vocabulary), dtype=bool)
+    chosen[train.dst] = True
+    if not is_bipartite(train):
+        chosen[train.src] = True
+    return np.flatnonzero(chosen)
 
 
 def _pairs(events: Events, nodes: int) -> Ints:

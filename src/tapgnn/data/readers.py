@@ -13,10 +13,11 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import numpy as np
 
-from tapgnn.data.batch import Batch, convert_table
+from tapgnn.data.batch import Batch, Gathering, convert_table
 from tapgnn.data.columns import Layout, Wanted, find_layout, is_header
 from tapgnn.data.formats import open_source
 from tapgnn.data.source import Source
@@ -38,62 +39,68 @@ class ReadReport:
     ignored: tuple[str, ...] = ()
 
 
-def read_events(
-    path: str | Path,
-    *,
-    format: str | None = None,
-    src: str | None = None,
-    dst: str | None = None,
-    time: str | None = None,
-    features: Sequence[str] | None = None,
-    label: str | None = None,
-    header: bool | None = None,
-    vocabulary: Vocabulary | None = None,
-    skip_bad_rows: bool = False,
-    report: ReadReport | None = None,
-) -> Events:
-    """Read a whole file and sort it by time.
+class ReadOptions(TypedDict, total=False):
+    """How a file is read; what is left out is found.
 
-    The format follows from the name (`formats.SUFFIXES`, text also with `.gz`). Columns are found by their usual names,
-    or named here; features are by default the columns f0, f1, ..., feature, weight and rating. A file without header
-    has its columns in the order src, dst, time, label, features (edges and SNAP: src, dst, weight, time), or they
-    are named here by their numbers '1', '2', '3'.
+    format               by default from the name (`formats.SUFFIXES`, text also with `.gz`)
+    src, dst, time       the names of the columns, by default the usual ones (`columns.ALIASES`)
+    label                the same; '' reads no label even where there is one
+    features             the names of columns, by default f0, f1, ..., feature, weight and rating
+    header               whether the first line names the columns, by default by the look of it
+    vocabulary           the one that numbers the ids and grows with them, by default a new one
+    skip_bad_rows        leave out rows that cannot be read, and count them
+    report               filled in while the file is read
+
+    A file without header has its columns in the order src, dst, time, label, features (edges and SNAP: src, dst,
+    weight, time), or they are named by their numbers '1', '2', '3'.
     """
-    source, layout = _opened(Path(path), format, header, Wanted(src, dst, time, label, features))
-    batches = list(_batches(source, layout, skip_bad_rows, report or ReadReport()))
-    return Batch.joined(batches).events(Vocabulary() if vocabulary is None else vocabulary)
+
+    format: str | None
+    src: str | None
+    dst: str | None
+    time: str | None
+    label: str | None
+    features: Sequence[str] | None
+    header: bool | None
+    vocabulary: Vocabulary | None
+    skip_bad_rows: bool
+    report: ReadReport | None
 
 
-def read_chunks(
-    path: str | Path,
-    size: int,
-    *,
-    format: str | None = None,
-    src: str | None = None,
-    dst: str | None = None,
-    time: str | None = None,
-    features: Sequence[str] | None = None,
-    label: str | None = None,
-    header: bool | None = None,
-    vocabulary: Vocabulary | None = None,
-    skip_bad_rows: bool = False,
-    report: ReadReport | None = None,
-) -> Iterator[Events]:
+def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
+    """Read a whole file and sort it by time; each column is held once."""
+    _, batches, vocabulary = _opened(Path(path), options)
+    rows = Gathering()
+    for batch in batches:
+        rows.add(batch)
+    return rows.events(vocabulary)
+
+
+def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
     """Read a file sorted by time as chunks of about `size` events that share one growing vocabulary.
 
     Memory is bounded by a chunk (and its last instant), not by the file.
     """
     if size < 1:
         raise DataError(f"a chunk must hold at least one event, not {size}")
-    source, layout = _opened(Path(path), format, header, Wanted(src, dst, time, label, features))
-    batches = _batches(source, layout, skip_bad_rows, report or ReadReport())
-    names = Vocabulary() if vocabulary is None else vocabulary
-    return (chunk.events(names) for chunk in _cut(source, batches, size))
+    source, batches, vocabulary = _opened(Path(path), options)
+    return (chunk.events(vocabulary) for chunk in _cut(source, batches, size))
 
 
-def _opened(path: Path, format: str | None, header: bool | None, wanted: Wanted) -> tuple[Source, Layout]:
-    source = open_source(path, format, lambda cells: is_header(cells, wanted) if header is None else header)
-    return source, find_layout(source, wanted)
+def _opened(path: Path, options: ReadOptions) -> tuple[Source, Iterator[Batch], Vocabulary]:
+    """A file, its rows to come, and the vocabulary that will number their ids."""
+    unknown = [name for name in options if name not in ReadOptions.__annotations__]
+    if unknown:
+        raise TypeError(f"a reader has no option {unknown[0]!r}; it has {', '.join(ReadOptions.__annotations__)}")
+    roles = (options.get("src"), options.get("dst"), options.get("time"), options.get("label"))
+    wanted, header = Wanted(*roles, options.get("features")), options.get("header")
+    source = open_source(
+        path, options.get("format"), lambda cells: is_header(cells, wanted) if header is None else header
+    )
+    layout, report = find_layout(source, wanted), options.get("report")
+    batches = _batches(source, layout, options.get("skip_bad_rows", False), report or ReadReport())
+    vocabulary = options.get("vocabulary")
+    return source, batches, Vocabulary() if vocabulary is None else vocabulary
 
 
 def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadReport) -> Iterator[Batch]:

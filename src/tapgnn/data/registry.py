@@ -16,9 +16,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Unpack
 
-from tapgnn.data.readers import read_events
+from tapgnn.data.readers import ReadOptions, read_events
 from tapgnn.errors import DatasetError
 from tapgnn.events import Events, Vocabulary
 
@@ -156,7 +156,7 @@ def dataset_path(name_or_path: str | Path) -> Path:
     return found
 
 
-def load_dataset(name_or_path: str | Path, **options: Any) -> Events:
+def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a file, or a registered data set by its name; `options` are those of `read_events`."""
     path = dataset_path(name_or_path)
     events = read_events(path, **options)

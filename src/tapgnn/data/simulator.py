@@ -19,7 +19,7 @@ O(accounts + merchants + chunk), and one row per fraud campaign (about one per 1
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,21 +73,24 @@ class _Plan(NamedTuple):
     shop: Ints
 
 
-def simulate(
-    events: int = 100_000,
-    accounts: int = 20_000,
-    merchants: int = 2_000,
-    days: float = 90,
-    seed: int = 0,
-    fraud: float = 0.007,
-) -> Events:
+class Circumstances(TypedDict, total=False):
+    """What a simulation takes beside the number of events; the defaults are those of `simulate_stream`."""
+
+    accounts: int
+    merchants: int
+    days: float
+    seed: int
+    fraud: float
+
+
+def simulate(events: int = 100_000, **circumstances: Unpack[Circumstances]) -> Events:
     """The whole simulated log at once, with features (named by FEATURES) and labels (1 = fraud).
 
     >>> log = simulate(events=1_000, accounts=200, merchants=50, days=7)
     >>> len(log), log.features.shape, log.vocabulary.ids[:2]
     (1000, (1000, 7), ['a00046', 'a00013'])
     """
-    return next(simulate_stream(events, accounts, merchants, days, seed, fraud, chunk=max(events, 1)))
+    return next(simulate_stream(events, chunk=max(events, 1), **circumstances))
 
 
 def simulate_stream(

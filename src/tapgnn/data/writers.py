@@ -1,10 +1,16 @@
-"""Writers: `Events` -> a file that `read_events` reads back as the same events."""
+"""Writers: `Events` -> a file that `read_events` reads back as the same events, whole or piece by piece.
+
+The columns are src, dst, time, label, f0, f1, ... Ids that a format cannot hold exactly are refused, never changed. The
+file appears under its name only when it is complete, and a stream needs memory for one piece at a time.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -18,42 +24,83 @@ from tapgnn.data.values import INTEGER, is_id, shorten
 from tapgnn.errors import DataError
 from tapgnn.events import Events
 
+_TEXT = (".csv", ".tsv", ".jsonl")
+ENDINGS = (*_TEXT, *(f"{ending}.gz" for ending in _TEXT), ".parquet")
+
 
 def write_events(events: Events, path: str | Path) -> None:
-    """Write columns src, dst, time, label, f0, f1, ... as CSV, TSV, JSON lines (each also `.gz`) or Parquet.
+    """Write events as CSV, TSV, JSON lines (each also `.gz`) or Parquet; `read_events` gives back the same."""
+    for _ in write_stream([events], path):
+        pass
 
-    `read_events` gives back the same events. Ids that a format cannot hold exactly are refused, never changed. The file
-    appears under its name only when it is complete.
-    """
+
+def write_stream(pieces: Iterable[Events], path: str | Path) -> Iterator[Events]:
+    """Write pieces that share a vocabulary one after the other, and hand on each when it is written."""
     target = Path(path)
-    packed = target.suffix == ".gz"
-    ending = Path(target.stem).suffix if packed else target.suffix
-    if ending not in (".csv", ".tsv", ".jsonl", ".parquet") or (packed and ending == ".parquet"):
-        raise DataError(f"{target.name}: end the name in .csv, .tsv, .jsonl (or one of these and .gz) or .parquet")
-    frame = _frame(events, target.name, ending)
+    ending = next((ending for ending in ENDINGS if target.name.endswith(ending)), None)
+    if ending is None or target.is_dir():
+        raise DataError(f"{target.name}: end the name in one of {', '.join(ENDINGS)}")
+    return _written(pieces, target, ending)
+
+
+def _written(pieces: Iterable[Events], target: Path, ending: str) -> Iterator[Events]:
     part = target.with_name(target.name + ".part")
     try:
-        if ending == ".parquet":
-            table = frame.to_arrow()
-            pq.write_table(table, part, row_group_size=BATCH_ROWS, compression="zstd", write_page_checksum=True)
-        else:
-            with cast(BinaryIO, gzip.open(part, "wb")) if packed else open(part, "wb") as stream:
-                if ending == ".jsonl":
-                    stream.writelines(json.dumps(row).encode() + b"\n" for row in frame.iter_rows(named=True))
-                else:
-                    frame.write_csv(stream, separator="\t" if ending == ".tsv" else ",")
+        with _opened(target, part) as stream, contextlib.ExitStack() as stack:
+            write, first = None, pl.DataFrame()
+            for piece in pieces:
+                frame = _frame(piece, target.name, ending)
+                if write is None:
+                    write, first = _writer(stream, ending, frame, stack), frame.clear()
+                if frame.columns != first.columns or (ending == ".parquet" and frame.schema != first.schema):
+                    raise DataError(
+                        f"{target.name}: the pieces differ in their columns or in the type of their ids; "
+                        "write them into files of their own, or as .jsonl"
+                    )
+                write(frame)
+                yield piece
         os.replace(part, target)
-    except OSError as error:
-        raise DataError(
-            f"{target.name} cannot be written ({error.strerror or error}); check folder and space"
-        ) from None
     finally:
         part.unlink(missing_ok=True)
 
 
+@contextlib.contextmanager
+def _opened(target: Path, part: Path) -> Iterator[BinaryIO]:
+    """The file to be; what the system refuses is an error that names it."""
+    try:
+        with open(part, "wb") as stream:
+            yield stream
+    except OSError as error:
+        raise DataError(f"{target} cannot be written ({error.strerror or error}); check folder and space") from None
+
+
+def _writer(
+    stream: BinaryIO, ending: str, first: pl.DataFrame, stack: contextlib.ExitStack
+) -> Callable[[pl.DataFrame], Any]:
+    """What appends a frame to the file; the stack closes what it needs."""
+    if ending == ".parquet":
+        schema = first.to_arrow().schema
+        table = stack.enter_context(pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True))
+        return lambda frame: table.write_table(frame.to_arrow(), row_group_size=BATCH_ROWS)
+    if ending.endswith(".gz"):
+        stream = cast(BinaryIO, stack.enter_context(gzip.GzipFile("", "wb", fileobj=stream, mtime=0)))
+    if ending.startswith(".jsonl"):
+        return lambda frame: _write_json_lines(frame, stream)
+    mark = "\t" if ending.startswith(".tsv") else ","
+    first.clear().write_csv(stream, separator=mark)
+    return lambda frame: frame.write_csv(stream, separator=mark, include_header=False)
+
+
+def _write_json_lines(frame: pl.DataFrame, stream: BinaryIO) -> None:
+    """One object a row; polars writes columns of one type only, and ids may be of two."""
+    if pl.Object in frame.dtypes:
+        stream.writelines(json.dumps(row).encode() + b"\n" for row in frame.iter_rows(named=True))
+    else:
+        frame.write_ndjson(stream)
+
+
 def _frame(events: Events, file: str, ending: str) -> pl.DataFrame:
-    names = _checked_names(events, file, ending)
-    kind = pl.Int64 if names.dtype == np.int64 else pl.Object if ending == ".jsonl" else pl.String
+    names, kind = _checked_names(events, file, ending)
     columns: dict[str, Any] = {
         "src": pl.Series(names[events.src].tolist(), dtype=kind),
         "dst": pl.Series(names[events.dst].tolist(), dtype=kind),
@@ -66,21 +113,23 @@ def _frame(events: Events, file: str, ending: str) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def _checked_names(events: Events, file: str, ending: str) -> NDArray[Any]:
+def _checked_names(events: Events, file: str, ending: str) -> tuple[NDArray[Any], Any]:
     """The ids by row in a type the format can hold: integers, strings, or (JSON lines) objects of both."""
     ids = events.vocabulary.ids
     used = np.unique(np.concatenate([events.src, events.dst]))
     texts = [name for row in used if isinstance(name := ids[row], str)]
+    plain = ending.startswith((".csv", ".tsv"))
     for name in texts:
-        if not is_id(name) or (ending in (".csv", ".tsv") and not _survives_text(name)):
+        if not is_id(name) or (plain and not _survives_text(name)):
             raise DataError(
                 f"{file}: {ending} cannot hold the id {shorten(name)} exactly; write .parquet, or rename it"
             )
-    if texts and len(texts) < len(used) and ending == ".parquet":
+    mixed = 0 < len(texts) < len(used)
+    if mixed and ending == ".parquet":
         raise DataError(f"{file}: some ids are integers and some are strings, Parquet holds one type; write .jsonl")
     names = np.zeros(len(ids), dtype=object if texts else np.int64)
-    names[used] = [str(ids[row]) if texts and ending in (".csv", ".tsv") else ids[row] for row in used]
-    return names
+    names[used] = [str(ids[row]) if mixed and plain else ids[row] for row in used]
+    return names, pl.Object if mixed and not plain else pl.String if texts else pl.Int64
 
 
 def _survives_text(name: str) -> bool:

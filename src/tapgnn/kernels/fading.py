@@ -3,7 +3,8 @@
     total_i = total_{i-1} f + sum of value_u       count_i = count_{i-1} f + messages by role
     read_i  = total_i / (count_i of both roles) + B log(1 + count_i)
 
-There is one factor f = exp(-rate . elapsed) a group of channels; sums and counts run in float64. The slopes run the same recurrence backward in time.
+There is one factor f = exp(-rate . elapsed) a group of channels; sums and counts run in float64. The
+slopes run the same recurrence backward in time.
 """
 
 from __future__ import annotations
@@ -54,15 +55,14 @@ class _FadeAndRead(torch.autograd.Function):
         return read, last
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         index, factor, of_counts, carried, total, count, logs = ctx.saved_tensors
         flow: Flow = ctx.flow
         to_value = grad.new_zeros(ctx.rows, grad.shape[1])
         to_factor = torch.empty_like(factor, memory_format=torch.contiguous_format)
         to_count = (grad @ of_counts).div_(1.0 + count)
-        tensors = (flow.chain, flow.inbox, index, factor, carried, total, count)
-        tensors = (*tensors, grad, to_count, to_value, to_factor)
-        _unfade(*[view(tensor) for tensor in tensors])
+        given = (flow.chain, flow.inbox, index, factor, carried, total, count, grad, to_count)
+        _unfade(*[view(tensor) for tensor in (*given, to_value, to_factor)])
         return to_value, None, None, to_factor, grad.T @ logs, None
 
 

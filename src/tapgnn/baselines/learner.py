@@ -1,0 +1,203 @@
+"""Learner: how every network here is trained, chosen and asked, whatever it is inside.
+
+A method brings a network, an empty state, and one function:
+
+    _along(events, src, dst, time) -> logits [Q]      absorb the events; each question sees what came strictly before it
+
+Training, validation, `observe`, `score` and `replay` all go through it, so that nothing is computed in one way when
+learning and in another when asked.
+
+    loss = mean of -log sigma(logit of the event) - log sigma(-logit of one random negative)
+
+An epoch runs over the log in order of time, from the empty state. After each the validation events are scored; the best
+epoch's weights *and* the state that they left behind are kept together and restored together, and training stops after
+`patience` epochs without a better AUC. Without validation events the last epoch is kept.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time as clocks
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+from torch.nn.functional import softplus
+
+from tapgnn.baselines.method import Clock, Method
+from tapgnn.baselines.pairs import sampler_of
+from tapgnn.data.negatives import NegativeSampler
+from tapgnn.errors import ConfigError, StateError
+from tapgnn.events import Events, Floats, Ints
+
+logger = logging.getLogger(__name__)
+
+
+class Learner(Method):
+    """A network that is trained on links and carries a state along the stream.
+
+    batch          events per step of training
+    asked          questions that are answered at once
+    vector_rate    the learning rate of node vectors, as a share of the others': they overfit soonest
+    """
+
+    sees_history = True
+    asked = 4_096
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        width: int = 64,
+        epochs: int = 10,
+        patience: int = 3,
+        batch: int = 200,
+        learning_rate: float = 1e-3,
+        vector_rate: float = 0.1,
+        weight_decay: float = 1e-5,
+    ) -> None:
+        if min(width, epochs, patience, batch) < 1 or not learning_rate > 0:
+            raise ConfigError(
+                f"width, epochs, patience and batch must be at least 1 and the learning rate positive, not {width}, "
+                f"{epochs}, {patience}, {batch} and {learning_rate}"
+            )
+        self.seed, self.width, self.epochs, self.patience, self.batch = seed, width, epochs, patience, batch
+        self.learning_rate, self.vector_rate, self.weight_decay = learning_rate, vector_rate, weight_decay
+        self.network: nn.Module
+        self.state: Any = None
+        self.history: list[dict[str, float]] = []
+        self._clock = Clock()
+
+    @abstractmethod
+    def _build(self, train: Events) -> nn.Module:
+        """A new network for this log."""
+
+    @abstractmethod
+    def _empty_state(self) -> Any:
+        """The state before the first event."""
+
+    @abstractmethod
+    def _along(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
+        """[Q] logits; the events are absorbed into `self.state`, and a question sees those strictly before it."""
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Train from scratch, choose the epoch on the validation events, and be left with the training events."""
+        sampler = sampler_of(train)
+        rng = np.random.default_rng(self.seed)
+        negative = sampler.draw(valid.src, valid.dst, np.random.default_rng([self.seed, 1]))[:, 0]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(self.seed)
+            self.network = self._build(train)
+            self._train(train, valid, negative, sampler, rng)
+        self.network.eval()
+        self._clock = Clock()
+        self._clock.advance(train)
+
+    def _train(
+        self, train: Events, valid: Events, negative: Ints, sampler: NegativeSampler, rng: np.random.Generator
+    ) -> None:
+        optimizer = self._optimizer()
+        best, best_auc, stale = (self.network.state_dict(), self._empty_state()), -np.inf, 0
+        self.history = []
+        for epoch in range(self.epochs):
+            start = clocks.perf_counter()
+            self.state = self._empty_state()
+            self.network.train()
+            losses = [self._step(piece, sampler, rng, optimizer) for piece in train.chunks(self.batch)]
+            self.network.eval()
+            kept = copy.deepcopy((self.network.state_dict(), self.state))
+            spent = clocks.perf_counter() - start
+            found = self._validate(valid, negative)
+            self.history.append({"loss": float(np.mean(losses)), "valid_auc": found, "seconds": spent})
+            logger.info("%s epoch %d: %s", self.name, epoch, self.history[-1])
+            if not found <= best_auc:
+                best, best_auc, stale = kept, found, 0
+                continue
+            stale += 1
+            if stale >= self.patience:
+                break
+        weights, self.state = best
+        self.network.load_state_dict(weights)
+
+    def _optimizer(self) -> torch.optim.Optimizer:
+        vectors = [tensor for name, tensor in self.network.named_parameters() if name.startswith("vectors.")]
+        others = [tensor for name, tensor in self.network.named_parameters() if not name.startswith("vectors.")]
+        groups = [
+            {"params": others, "weight_decay": self.weight_decay},
+            {"params": vectors, "lr": self.learning_rate * self.vector_rate},
+        ]
+        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate, fused=True)
+
+    def _step(
+        self, piece: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizer: torch.optim.Optimizer
+    ) -> float:
+        negative = sampler.draw(piece.src, piece.dst, rng)[:, 0]
+        logits = self._along(piece, *_paired(piece, negative))
+        happened = torch.arange(len(logits)) < len(piece)
+        loss = softplus(torch.where(happened, -logits, logits)).mean()
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
+        optimizer.step()
+        return float(loss.detach())
+
+    def _validate(self, valid: Events, negative: Ints) -> float:
+        """AUC of the validation events against their negatives, as they come; the state moves on."""
+        if not len(valid):
+            return float("nan")
+        scores = self._ask(valid, *_paired(valid, negative))
+        return float(roc_auc_score(np.repeat([1, 0], len(valid)), scores))
+
+    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] logits from the state."""
+        self._clock.check(time)
+        return self._ask(None, src, dst, time)
+
+    def observe(self, events: Events) -> None:
+        """Absorb the events into the state."""
+        nothing = np.empty(0, dtype=np.int64)
+        self.replay(events, nothing, nothing, np.empty(0))
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] as the reference, chunk by chunk."""
+        self._clock.check(time)
+        moved = copy.copy(self._clock)
+        moved.advance(events)
+        scores = self._ask(events, src, dst, time)
+        self._clock = moved
+        return scores
+
+    @torch.no_grad()
+    def _ask(self, events: Events | None, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """Logits along the stream: pieces of it, each with the questions that fall into it."""
+        if self.state is None:
+            raise StateError(f"{self.name} has learnt nothing yet; call fit first")
+        order = np.argsort(time, kind="stable")
+        scores = np.empty(len(time))
+        done = 0
+        share = 1 if events is None else max(1, self.asked * len(events) // max(len(events), len(time)))
+        for piece in [] if events is None else events.chunks(share):
+            until = int(np.searchsorted(time[order], piece.time[-1], side="right"))
+            rows = order[done:until]
+            scores[rows] = self._along(piece, src[rows], dst[rows], time[rows]).double().numpy()
+            done = until
+        nothing = _no_events()
+        for start in range(done, len(order), self.asked):
+            rows = order[start : start + self.asked]
+            scores[rows] = self._along(nothing, src[rows], dst[rows], time[rows]).double().numpy()
+        return scores
+
+
+def _paired(events: Events, negative: Ints) -> tuple[Ints, Ints, Floats]:
+    """The questions of the events themselves, then of their negatives."""
+    return np.tile(events.src, 2), np.concatenate([events.dst, negative]), np.tile(events.time, 2)
+
+
+def _no_events() -> Events:
+    rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+    return Events(rows, rows, np.empty(0))

@@ -1,0 +1,73 @@
+"""What the networks of several methods share: vectors of nodes, and the head that scores a pair.
+
+    x_v = a learned vector for each node of the training events, one 'unknown' vector for every other
+    logit(u, v) = w ReLU(W [h_u, h_v] + b) + c
+
+The paper gives every method one-hot node features, which a linear layer turns into learned vectors. The unknown vector
+is trained in the place of known ones, drawn at random.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from tapgnn.errors import EventError
+from tapgnn.events import Events, Ints
+
+
+class NodeVectors(nn.Module):
+    """A learned vector per training node; row 0 is the unknown one."""
+
+    def __init__(self, train: Events, width: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        seen = np.unique(np.concatenate([train.src, train.dst]))
+        self.place = np.zeros(int(seen[-1]) + 1, dtype=np.int64)
+        self.place[seen] = np.arange(1, len(seen) + 1)
+        self.dropout = dropout
+        self.weight = nn.Parameter(torch.randn(len(seen) + 1, width) / width**0.5)
+
+    def rows(self, nodes: Ints) -> Ints:
+        """[Q] the row of each node's vector; 0 for a node that training did not see, -1 among them."""
+        known = (nodes >= 0) & (nodes < len(self.place))
+        return np.where(known, self.place[np.where(known, nodes, 0)], 0)
+
+    def forward(self, nodes: Ints) -> Tensor:
+        """x [Q, d]; in training some nodes are taken for unknown ones."""
+        rows = torch.from_numpy(self.rows(nodes))
+        if self.training and self.dropout:
+            rows = rows * (torch.rand(len(rows)) >= self.dropout)
+        return self.weight[rows]
+
+
+class LinkHead(nn.Module):
+    """The logit of a pair from the representations of its ends."""
+
+    def __init__(self, width: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        self.hidden, self.out = nn.Linear(2 * width, width), nn.Linear(width, 1)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, left: Tensor, right: Tensor) -> Tensor:
+        """[Q] logits of left [Q, d] and right [Q, d]."""
+        hidden = torch.relu(self.hidden(torch.cat([left, right], dim=1)))
+        logits: Tensor = self.out(self.dropout(hidden)).squeeze(1)
+        return logits
+
+
+def usual_gap(train: Events) -> float:
+    """The median time between two events of one node, or the whole span where no node has two."""
+    node, time = np.concatenate([train.src, train.dst]), np.tile(train.time, 2)
+    order = np.lexsort((time, node))
+    gap = np.diff(time[order])[np.diff(node[order]) == 0]
+    positive = gap[gap > 0]
+    return float(np.median(positive)) if len(positive) else float(train.time[-1] - train.time[0]) or 1.0
+
+
+def event_features(events: Events, width: int) -> NDArray[np.float32]:
+    """[E, width] the features of the events; no events have any number of them."""
+    if events.feature_width != width and len(events):
+        raise EventError(f"the training events have {width} features, these have {events.feature_width}; give the same")
+    return np.zeros((len(events), width), dtype=np.float32) if events.features is None else events.features

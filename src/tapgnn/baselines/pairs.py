@@ -1,0 +1,88 @@
+"""Pairs: labelled questions for learning, and the logistic regression on two concatenated node vectors.
+
+    positives        the events
+    negatives        as many, each an event whose destination is replaced (see `tapgnn.data.negatives`, random)
+    logit(u, v)      w . [z_u, z_v] + b, w and b by scikit-learn's LogisticRegression (L2, C = 1)
+
+Invariant: the negatives are a function of the events and the seed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from tapgnn.data.negatives import NegativeSampler, candidates
+from tapgnn.errors import EventError
+from tapgnn.events import Events, Floats, Ints
+
+Table = NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """src, dst, time, label [2 E]: the events with label 1, then their negatives with label 0."""
+
+    src: Ints
+    dst: Ints
+    time: Floats
+    label: Ints
+
+    def __len__(self) -> int:
+        return len(self.label)
+
+    def auc(self, scores: Floats) -> float:
+        """The area under the ROC curve of scores [2 E]."""
+        return float(roc_auc_score(self.label, scores))
+
+
+def sampler_of(train: Events) -> NegativeSampler:
+    """Negatives of the training events: the pool of the evaluation, or all nodes where that has only one."""
+    if not len(train):
+        raise EventError("there are no training events; nothing can be learnt from an empty log")
+    nodes = np.unique(np.concatenate([train.src, train.dst]))
+    if len(nodes) < 2:
+        raise EventError(
+            f"all {len(train)} training events join one node with itself; learning needs a second node as a negative"
+        )
+    pool = candidates(train)
+    return NegativeSampler(train, pool if len(pool) > 1 else nodes)
+
+
+def labelled(events: Events, sampler: NegativeSampler, seed: int) -> Pairs:
+    """The events, and one negative each."""
+    other = sampler.draw(events.src, events.dst, np.random.default_rng(seed))[:, 0]
+    return Pairs(
+        np.tile(events.src, 2),
+        np.concatenate([events.dst, other]),
+        np.tile(events.time, 2),
+        np.repeat([1, 0], len(events)),
+    )
+
+
+def rows_of(table: Table, rows: Ints) -> Table:
+    """[Q, d] the vectors of rows, zero for a row that the table [N, d] does not have (-1, or beyond its end)."""
+    known = (rows >= 0) & (rows < len(table))
+    vectors = np.zeros((len(rows), table.shape[1]), dtype=table.dtype)
+    vectors[known] = table[rows[known]]
+    return vectors
+
+
+class PairClassifier:
+    """Logistic regression on [z_u, z_v]."""
+
+    def __init__(self, table: Table, pairs: Pairs) -> None:
+        self.table = table
+        model = LogisticRegression(max_iter=1_000).fit(self._features(pairs.src, pairs.dst), pairs.label)
+        self._weight, self._bias = model.coef_[0], float(model.intercept_[0])
+
+    def logits(self, src: Ints, dst: Ints) -> Floats:
+        """[Q] above 0 where an event is likelier than not."""
+        return np.asarray(self._features(src, dst) @ self._weight + self._bias, dtype=np.float64)
+
+    def _features(self, src: Ints, dst: Ints) -> Floats:
+        return np.hstack([rows_of(self.table, src), rows_of(self.table, dst)]).astype(np.float64)

@@ -1,0 +1,124 @@
+"""compare: the published methods and the trivial ones beside TAP-GNN, in one table."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from tapgnn.cli.config import ConfigFile
+from tapgnn.cli.log import read_log
+from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.output import print_json, say, show, write_csv, write_json
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tapgnn.comparison import Step
+
+COMPARISON, TABLE = "comparison.json", "comparison.csv"
+FIGURES = {
+    "auc_mean": ("AUC", ".4f"),
+    "ap_mean": ("AP", ".4f"),
+    "accuracy_mean": ("acc.", ".4f"),
+    "mrr_mean": ("MRR", ".4f"),
+    "train_seconds": ("fit s", ".1f"),
+    "query_ms": ("query ms", ".3f"),
+    "memory_mb": ("MB", ".0f"),
+}
+HISTORY = "sees history up to the query"
+CAPTION = (
+    "acc.: accuracy at the threshold that is best on the validation events; query ms: per test question, observing the "
+    "stream included; MB: peak of the method's own process above what it had before"
+)
+
+
+@grouped
+def compare(
+    events: EventsArgument,
+    reading: Reading,
+    methods: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Methods by name, such as tapgnn,tgn,recency, or all.")
+    ] = "all",
+    protocol: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
+        ),
+    ] = "strict",
+    seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch for every method.")] = 1,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help=f"Write {COMPARISON} and {TABLE} there.", show_default=False),
+    ] = None,
+    json: Json = False,
+    config: ConfigFile = None,
+) -> None:
+    """Train and test published methods and trivial ones beside TAP-GNN, all in the same way.
+
+    Every method learns from the first 70 % of the log, chooses on the next 15 %, and is asked about the last 15 %: the
+    same questions in the same order, each with the history that came strictly before it. Some methods cannot use what
+    happens after training; the last column says which.
+    """
+    from tapgnn.comparison import chosen_methods
+    from tapgnn.comparison import compare as run
+
+    names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
+    log = read_log(events, reading)
+    say(f"{log.title}: {len(log.events):,} events, {len(names)} methods, protocol {protocol}")
+    found = run(log.events, names, protocol, seeds, threads, _tell)  # type: ignore[arg-type]
+    title = f"{log.title}, protocol {protocol}, {found['data']['test_events']:,} test events"
+    show(title, comparison_table(found["methods"]), json)
+    for name, row in found["methods"].items():
+        if "error" in row:
+            say(f"{name} failed: {row['error']}")
+    results = {"name": log.name, "simulated": log.simulated, **found}
+    if out is not None:
+        write_json(out / COMPARISON, results)
+        write_csv(("method", *FIGURES, "auc_std", "sees_history", "error"), _rows(found["methods"]), out / TABLE)
+        say(f"results in {out / COMPARISON}, the table in {out / TABLE}")
+    if json:
+        print_json(results)
+
+
+def _tell(step: Step) -> None:
+    """One line when a method begins and one when it has ended."""
+    place = f"[{step.place}/{step.total}] {step.method}, seed {step.seed}"
+    if step.run is None:
+        say(f"{place} ...")
+    elif "error" in step.run:
+        say(f"{place}: failed: {step.run['error']}")
+    else:
+        run = step.run
+        say(f"{place}: AUC {run['auc']:.4f}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
+
+
+def _rows(methods: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
+    kept = (*FIGURES, "auc_std", "sees_history", "error")
+    return [[name, *(row.get(key, "") for key in kept)] for name, row in methods.items()]
+
+
+def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Methods and their figures side by side, the best mark of a column in bold."""
+    from rich.table import Table
+
+    marks = [key for key in FIGURES if key.endswith("_mean")]
+    best = {key: max((row[key] for row in methods.values() if key in row), default=0.0) for key in marks}
+    table = Table(caption=CAPTION, caption_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
+    for title, _ in FIGURES.values():
+        table.add_column(title, justify="right")
+    table.add_column(HISTORY, min_width=7)
+    for name, row in methods.items():
+        cells = []
+        for key, (_, form) in FIGURES.items():
+            spread = f" ±{row['auc_std']:.4f}" if key == "auc_mean" and row.get("auc_std") else ""
+            text = f"{row[key]:{form}}{spread}" if key in row else ""
+            cells.append(f"[bold]{text}[/bold]" if row.get(key) == best.get(key, "none") else text)
+        table.add_row(name, *cells, "failed" if "error" in row else "yes" if row["sees_history"] else "no")
+    return table

@@ -1,0 +1,204 @@
+"""replay: a log through a live engine, with a dashboard."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.panel import Panel
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+
+from tapgnn.cli.config import ConfigFile
+from tapgnn.cli.log import read_log
+from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.output import print_json, say, show
+from tapgnn.cli.serve import Folding
+from tapgnn.errors import ConfigError
+
+if TYPE_CHECKING:
+    from tapgnn.online.replay import Progress, Tally, Target
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+
+
+@grouped
+def replay(
+    events: EventsArgument,
+    reading: Reading,
+    folding: Folding,
+    model: Annotated[
+        str | None,
+        typer.Option(metavar="MODEL", help="The folder of a fitted model, run in this process.", show_default=False),
+    ] = None,
+    journal: Annotated[
+        str | None,
+        typer.Option(metavar="PATH", help="Keep the journal there.", show_default="a temporary one"),
+    ] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Replay through this server instead.", show_default=False)
+    ] = None,
+    token: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With scope write, for the server.", envvar="TAPGNN_TOKEN")
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(metavar="HOW", help="full, real (a unit of time is a second), or how many times real.")
+    ] = "full",
+    batch: Annotated[int, typer.Option(metavar="N", help="Events that are sent together.")] = 200,
+    seed: Annotated[int, typer.Option(metavar="N", help="For the events that did not happen.")] = 0,
+    json: Json = False,
+    config: ConfigFile = None,
+) -> None:
+    """Stream a log through a live engine: how well does it do along time, and how fast?
+
+    Events that the model already knows are left out. Each of the others is scored against one that did not happen,
+    and then taken in. Give --model to run the engine here, or --server to use one that runs.
+    """
+    from tapgnn.online.replay import Tally
+    from tapgnn.online.replay import replay as stream
+
+    pace = _pace(speed)
+    if (model is None) == (server is None):
+        raise ConfigError("pass either --model with a folder, or --server with an address")
+    if server is not None and (journal is not None or folding.options()):
+        raise ConfigError("--journal and the options of the engine belong to --model; the server has its own")
+    log = read_log(events, reading)
+    tally = Tally()
+    with _target(model, journal, server, token, folding) as target, Dashboard(log.title) as screen:
+        progress = None
+        for progress in stream(log.events, target, tally, batch, pace, seed):
+            screen.show(progress, tally)
+    if progress is not None:
+        _report(log.title, progress, tally, json)
+
+
+def _pace(speed: str) -> float | None:
+    if speed == "full":
+        return None
+    try:
+        return 1.0 if speed == "real" else float(speed)
+    except ValueError:
+        raise ConfigError(f"--speed is full, real or a number, not {speed!r}") from None
+
+
+@contextlib.contextmanager
+def _target(
+    model: str | None, journal: str | None, server: str | None, token: str | None, folding: Folding
+) -> Iterator[Target]:
+    """Where the events go, for as long as they do."""
+    import secrets
+
+    from tapgnn.online.replay import EngineTarget, ServerTarget
+
+    if server is not None:
+        from tapgnn.online.client import Client
+
+        with Client(server, token, producer=f"replay-{secrets.token_hex(4)}") as client:
+            client.wait_until_ready()
+            yield ServerTarget(client)
+        return
+    from tapgnn.online.engine import Engine
+
+    with tempfile.TemporaryDirectory() as folder:
+        place = journal or str(Path(folder) / "journal.db")
+        with Engine.open(str(model), place, **folding.options()) as engine:
+            yield EngineTarget(engine)
+
+
+class Dashboard:
+    """What a person sees of a replay: a panel on a terminal, elsewhere a line for each tenth."""
+
+    def __init__(self, title: str) -> None:
+        self.title = title
+        self.console = Console(stderr=True)
+        self.live = Live(console=self.console, refresh_per_second=8) if self.console.is_terminal else None
+        self.tenths = 0
+        self.areas: list[float] = []
+
+    def __enter__(self) -> Dashboard:
+        if self.live is not None:
+            self.live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.live is not None:
+            self.live.stop()
+
+    def show(self, progress: Progress, tally: Tally) -> None:
+        """Say where the replay stands."""
+        tenth = 10 * progress.done // progress.total
+        if self.live is not None:
+            self.live.update(self._panel(progress, tally))
+        elif tenth > self.tenths:
+            self.tenths = tenth
+            say(self._line(progress, tally))
+
+    def _line(self, progress: Progress, tally: Tally) -> str:
+        area, took = tally.recent_auc(), tally.percentiles().get("observe", {})
+        said = f"{progress.done:,} of {progress.total:,} events  {progress.done / progress.seconds:,.0f} events/s"
+        said += "" if area is None else f"  AUC {area:.4f}"
+        return said + "".join(f"  {name.removesuffix('_ms')} {value:.1f} ms" for name, value in took.items())
+
+    def _panel(self, progress: Progress, tally: Tally) -> Panel:
+        area = tally.recent_auc()
+        if area is not None and len(self.areas) < 60 * progress.done // progress.total:
+            self.areas.append(area)
+        facts = Table.grid(padding=(0, 2))
+        facts.add_column(style="dim")
+        facts.add_row(
+            "pace", f"[bold]{progress.done / progress.seconds:,.0f}[/bold] events/s, now at {_moment(progress.time)}"
+        )
+        if area is not None:
+            facts.add_row("AUC", f"[bold]{area:.4f}[/bold] of the last 2,000  [cyan]{_sparkline(self.areas)}[/cyan]")
+        for what, took in tally.percentiles().items():
+            facts.add_row(what, "  ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in took.items()))
+        bar = ProgressBar(total=progress.total, completed=progress.done, width=None)
+        count = f"{progress.done:,} of {progress.total:,} events"
+        whole = Table.grid(expand=True)
+        whole.add_row(bar)
+        whole.add_row(facts)
+        return Panel(whole, title=f"replay {self.title}", subtitle=count, border_style="blue")
+
+
+def _sparkline(values: list[float]) -> str:
+    """Heights from an AUC of 0.5 to 1.
+
+    >>> _sparkline([0.5, 0.75, 1.0])
+    ' ▄█'
+    """
+    return "".join(BLOCKS[max(0, min(8, round(16 * (value - 0.5))))] for value in values)
+
+
+def _moment(time: float) -> str:
+    """A time that looks like seconds since 1970 as a date, any other as it is."""
+    from datetime import UTC, datetime
+
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S") if 3e8 < time < 1e11 else f"{time:g}"
+
+
+def _report(title: str, progress: Progress, tally: Tally, json: bool) -> None:
+    curve, whole = tally.curve(), tally.whole_auc()
+    table = Table(box=None, pad_edge=False)
+    for heading in ("from", "to", "events", "AUC"):
+        table.add_column(heading, justify="right")
+    for row in curve:
+        table.add_row(_moment(row["start"]), _moment(row["stop"]), f"{row['events']:,}", f"{row['auc']:.4f}")
+    show(f"{title}: AUC along time", table, json)
+    pace = progress.done / progress.seconds
+    said = f"{progress.done:,} events in {progress.seconds:.1f} s ({pace:,.0f} events/s)"
+    say(said + ("" if whole is None else f", AUC {whole:.4f} against one random destination each"))
+    for what, took in tally.percentiles().items():
+        say(
+            f"{what} a batch: "
+            + ", ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in took.items())
+        )
+    if json:
+        found: dict[str, Any] = {"name": title, "events": progress.done, "seconds": progress.seconds}
+        found |= {"events_per_s": pace, "auc": whole, "auc_along_time": curve, "latency": tally.percentiles()}
+        print_json(found)

@@ -1,0 +1,298 @@
+"""Comparison: TAP-GNN and every baseline through one harness, which knows nothing of a method but `Method`.
+
+Each method, TAP-GNN included, gets for each seed the same `Task` in the same order:
+
+    fit(train, valid)        timed: `train_seconds`, and `train_cpu_seconds`, which other processes do not lengthen
+    replay(valid, ...)       the validation events against one random negative each; they only set the threshold below
+    replay(test, ...)        timed: `query_ms`, the time per question with the observation of the stream in it
+
+and is marked by the same examiner (`Exam`): AUC, AP, MRR over a fixed number of negatives, what the protocol adds, and
+accuracy. Not every score is a probability, so accuracy is taken at the threshold that parts the validation questions
+best, for all methods alike. A question at t sees the events strictly before t, for all methods alike.
+
+Every fit runs in a process of its own with the same number of threads (a first run also compiles loops, and counts it
+as training). `memory_mb` is the peak resident size of that process less its peak just before the fit, when library and
+data are loaded: ru_maxrss at both moments. A method that fails, or whose process dies, is a row with `error`, and the
+others go on.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+import torch
+
+from tapgnn.baselines import METHODS, Method
+from tapgnn.baselines.method import Clock
+from tapgnn.data.negatives import NegativeSampler, sample_negatives
+from tapgnn.data.splits import Split, split_paper, split_strict
+from tapgnn.errors import ConfigError, QueryError, TapgnnError
+from tapgnn.estimator import TAPGNN
+from tapgnn.evaluation import checksum, versions
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.training.examination import NAME, PROTOCOLS, RANKED_AGAINST, Exam, Protocol
+from tapgnn.training.metrics import accuracy
+from tapgnn.training.replay import score_along
+
+# Figures of a run that are not marks: everything else is averaged with its deviation.
+COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
+
+
+class TAPGNNMethod(Method):
+    """TAP-GNN itself with its defaults, behind the protocol of the baselines."""
+
+    name = NAME
+    sees_history = True
+
+    def __init__(self, seed: int = 0, **params: Any) -> None:
+        self.estimator = TAPGNN(seed=seed, **params)
+        self._clock = Clock()
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Train with the defaults of the library, and observe the training events."""
+        self.estimator.fit(train, valid)
+        self._clock = Clock()
+        self._clock.advance(train)
+
+    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] logits from the live state."""
+        self._clock.check(time)
+        model = self.estimator.model_
+        with torch.no_grad():
+            logits = model.score(self.estimator.state_, self._rows(src), self._rows(dst), time)
+        return np.asarray(logits.double().numpy(force=True))
+
+    def observe(self, events: Events) -> None:
+        """Advance the live state."""
+        self._clock.advance(events)
+        self.estimator.observe(events)
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] as the reference, in one pass of `advance`."""
+        self._clock.check(time)
+        model, state = self.estimator.model_, self.estimator.state_
+        scores, self.estimator.state_ = score_along(model, state, events, self._rows(src), self._rows(dst), time)
+        self._clock.advance(events)
+        return scores
+
+    def _rows(self, rows: Ints) -> Ints:
+        """-1 where the vocabulary has no such row."""
+        return np.where(rows < len(self.estimator.model_.vocabulary), rows, -1)
+
+
+NAMES = (NAME, *METHODS)
+
+
+def make_method(name: str, seed: int) -> Method:
+    """A new method of the table, TAP-GNN included."""
+    return TAPGNNMethod(seed) if name == NAME else METHODS[name](seed=seed)
+
+
+class RankedExam(Exam):
+    """The exam of the protocol, with the negatives for MRR under the paper's protocol too."""
+
+    def __init__(self, split: Split, protocol: Protocol, seed: int) -> None:
+        super().__init__(split, protocol, seed)
+        if "ranked" not in self.blocks:
+            test, start = split.test, len(self.src)
+            drawn = sample_negatives(test, split.train, "random", RANKED_AGAINST, seed + 1_000_003).dst
+            self.src = np.concatenate([self.src, np.repeat(test.src, RANKED_AGAINST)])
+            self.dst = np.concatenate([self.dst, drawn.ravel()])
+            self.time = np.concatenate([self.time, np.repeat(test.time, RANKED_AGAINST)])
+            self.blocks["ranked"] = (slice(start, start + drawn.size), RANKED_AGAINST)
+
+
+class Task:
+    """What every method is given for one seed: the parts of the log, the questions, and how they are marked."""
+
+    def __init__(self, split: Split, protocol: Protocol, seed: int) -> None:
+        self.split, self.protocol, self.seed = split, protocol, seed
+        self.exam = RankedExam(split, protocol, seed)
+        valid = split.valid
+        negative = NegativeSampler(split.train).draw(valid.src, valid.dst, np.random.default_rng([seed, 3]))[:, 0]
+        self.valid_src, self.valid_time = np.tile(valid.src, 2), np.tile(valid.time, 2)
+        self.valid_dst = np.concatenate([valid.dst, negative])
+
+    def measure(self, method: Method) -> dict[str, float]:
+        """Fit, ask and mark one method."""
+        split, exam = self.split, self.exam
+        start, busy = time.perf_counter(), time.process_time()
+        method.fit(split.train, split.valid)
+        costs = {"train_seconds": time.perf_counter() - start, "train_cpu_seconds": time.process_time() - busy}
+        chosen_on = _checked(method, method.replay(split.valid, self.valid_src, self.valid_dst, self.valid_time))
+        start = time.perf_counter()
+        scores = method.replay(split.test, exam.src, exam.dst, exam.time)
+        asked = time.perf_counter() - start
+        marks = exam.mark(_checked(method, scores), probabilities=False)
+        if self.protocol == "paper":
+            # Nothing is inductive there, so this is the AUC again.
+            marks.pop("transductive_auc", None)
+        threshold = best_threshold(np.repeat([1, 0], len(split.valid)), chosen_on)
+        marks["accuracy"] = accuracy(exam.labels, scores[exam.first], threshold)
+        return {**marks, **costs, "query_ms": 1e3 * asked / len(scores)}
+
+
+def _checked(method: Method, scores: Floats) -> Floats:
+    if np.isnan(scores).any():
+        raise QueryError(f"{method.name} gave {int(np.isnan(scores).sum())} scores that are no numbers; its fit failed")
+    return scores
+
+
+def best_threshold(labels: Ints, scores: Floats) -> float:
+    """The score from which on to say yes, so that most labels [Q] are met; halfway to the score below it.
+
+    >>> best_threshold(np.array([1, 0, 1, 0]), np.array([0.9, 0.1, 0.7, 0.3]))
+    0.5
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked, hit = scores[order], labels[order] == 1
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    right = np.cumsum(hit)[ends] + (~hit).sum() - np.cumsum(~hit)[ends]
+    last = int(ends[np.argmax(right)])
+    below = ranked[last + 1] if last + 1 < len(ranked) else ranked[last]
+    return float(0.5 * (ranked[last] + below)) if np.isfinite(below) and np.isfinite(ranked[last]) else ranked[last]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What the harness says on the way: a method begins with a seed (`run` is None), or has ended it."""
+
+    method: str
+    seed: int
+    place: int
+    total: int
+    run: Mapping[str, Any] | None = None
+
+
+Listener = Callable[[Step], None]
+
+
+def chosen_methods(names: Sequence[str], known: Sequence[str] = NAMES) -> list[str]:
+    """The names in order and once each; 'all' is every method, and an unknown name an error that lists them."""
+    chosen = list(dict.fromkeys(known if "all" in names else names))
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
+        what = f"no method is called {unknown[0]!r}" if unknown else "no method was named"
+        raise ConfigError(f"{what}; the methods are {', '.join(known)}, or all")
+    return chosen
+
+
+def compare(
+    events: Events,
+    methods: Sequence[str] = ("all",),
+    protocol: Protocol = "strict",
+    seeds: int = 5,
+    threads: int = 1,
+    listener: Listener | None = None,
+    make: Callable[[str, int], Method] = make_method,
+    known: Sequence[str] = NAMES,
+) -> dict[str, Any]:
+    """Every method under one protocol: `methods` by name with their marks and costs, and what they were made with.
+
+    Processes are started afresh, so a script that calls this must keep its own work under `if __name__ == "__main__"`.
+    `make` builds a method from its name and a seed, and must be importable.
+    """
+    names = chosen_methods(methods, known)
+    if protocol not in PROTOCOLS:
+        raise ConfigError(f"protocol {protocol!r} is not one of {', '.join(PROTOCOLS)}")
+    if seeds < 1 or threads < 1:
+        raise ConfigError(f"at least one seed and one thread are needed, not {seeds} and {threads}")
+    split = split_paper(events) if protocol == "paper" else split_strict(events)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    tell = listener or (lambda step: None)
+    for seed in range(seeds):
+        task = Task(split, protocol, seed)
+        for place, name in enumerate(names, seed * len(names) + 1):
+            tell(Step(name, seed, place, seeds * len(names)))
+            run = {"seed": seed, **run_apart(make, name, task, threads)}
+            runs[name].append(run)
+            tell(Step(name, seed, place, seeds * len(names), run))
+    return {
+        "methods": {name: summary(found) for name, found in runs.items()},
+        "protocol": protocol,
+        "seeds": list(range(seeds)),
+        "versions": {**versions(), "threads": str(threads)},
+        "data": _description(events, split),
+    }
+
+
+def _description(events: Events, split: Split) -> dict[str, Any]:
+    return {
+        "sha256": checksum(events),
+        "events": len(events),
+        "nodes": len(events.vocabulary),
+        "train_events": len(split.train),
+        "valid_events": len(split.valid),
+        "test_events": len(split.test),
+    }
+
+
+def run_apart(make: Callable[[str, int], Method], name: str, task: Task, threads: int) -> dict[str, Any]:
+    """Measure one method in a process of its own; whatever becomes of it, there is an answer."""
+    clean = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context: Any = multiprocessing.get_context(clean)
+    if clean == "forkserver":
+        # The server loads the library once and runs nothing, so that its children start at once and without threads.
+        context.set_forkserver_preload(["tapgnn.comparison"])
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_measure, args=(theirs, make, name, task, threads), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        found: dict[str, Any] = ours.recv()
+    except EOFError:
+        process.join()
+        found = {"error": f"its process ended without a result, exit code {process.exitcode}; see its traceback"}
+    finally:
+        ours.close()
+        process.terminate()
+        process.join()
+        process.close()
+    return found
+
+
+def _measure(answer: Connection, make: Callable[[str, int], Method], name: str, task: Task, threads: int) -> None:
+    """The child: an error of the library is an answer, any other one keeps its traceback and ends the process."""
+    torch.set_num_threads(threads)
+    try:
+        method = make(name, task.seed)
+        before = peak_mb()
+        found: dict[str, Any] = dict(task.measure(method))
+        found |= {"memory_mb": peak_mb() - before, "sees_history": method.sees_history}
+    except TapgnnError as error:
+        found = {"error": f"{type(error).__name__}: {error}"}
+    answer.send(found)
+    answer.close()
+
+
+def peak_mb() -> float:
+    """The largest resident size that this process had so far; not a number where the system does not say."""
+    if sys.platform == "win32":
+        return float("nan")
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1_024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
+def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The row of a method: mean and deviation of its marks, its mean costs (of memory, the largest), and its runs."""
+    failed = [run["error"] for run in runs if "error" in run]
+    if failed:
+        return {"error": failed[0], "runs": list(runs)}
+    row: dict[str, Any] = {}
+    for figure in runs[0]:
+        values = np.array([run[figure] for run in runs if figure in run], dtype=np.float64)
+        if figure in COSTS:
+            row[figure] = float(values.max() if figure == "memory_mb" else values.mean())
+        elif figure not in ("seed", "sees_history"):
+            row[f"{figure}_mean"] = float(values.mean())
+            row[f"{figure}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return {**row, "sees_history": bool(runs[0]["sees_history"]), "runs": list(runs)}

@@ -1,0 +1,234 @@
+"""A typed client of the server.
+
+    with Client("http://127.0.0.1:8000", producer="till-3") as client:
+        client.observe([("ann", "tea", 12.0), ("bob", "nut", 13.5)])
+        client.score([("ann", "nut")])
+
+With a producer every batch has a number, so that sending it again is safe: what was not answered, or was answered with
+429 or 503, is sent again after the seconds that the server names, up to `patience`. A refusal is a `ServerError` that
+says what the server said.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time as clock
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from tapgnn.errors import ConfigError, TapgnnError
+from tapgnn.events import Id
+
+Row = Mapping[str, Any] | Sequence[Any]
+FIELDS = ("src", "dst", "time", "features", "label")
+AGAIN = (429, 503)
+MOST_PAIRS = 10_000
+
+
+class ServerError(TapgnnError):
+    """The server refused, or could not be reached; `status` is that of its answer, None where there was none."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What became of a batch; see `tapgnn.online.engine.Receipt`."""
+
+    accepted: int
+    duplicate: bool
+    late: int
+    held: int
+    position: int
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Probabilities [E] of events before the model learnt of them (none for a batch it knew), and risks [E]."""
+
+    probabilities: list[float]
+    risks: list[float] | None
+    receipt: Observed
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A past event and what it did to a score; see `tapgnn.online.explanation.Cause`."""
+
+    src: Id
+    dst: Id
+    time: float
+    effect: float
+    share: float
+    embedding: float
+    without: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Why a link has its score."""
+
+    src: Id
+    dst: Id
+    time: float
+    probability: float
+    logit: float
+    base: float
+    older: float
+    causes: list[Cause]
+    remembered: int
+    of: int
+
+
+class Client:
+    """Talks to one server; not to be shared between threads where it numbers batches."""
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:8000",
+        token: str | None = None,
+        producer: str | None = None,
+        first: int = 0,
+        timeout: float = 30.0,
+        patience: float = 60.0,
+    ) -> None:
+        """`first` is the number of the first batch: one that restarts goes on with the next that is free."""
+        try:
+            import httpx
+        except ImportError:
+            raise ConfigError("the client needs the package httpx; run pip install 'tapgnn[serve]'") from None
+        headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._httpx = httpx
+        self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
+        self._url, self._patience, self._producer = url, patience, producer
+        self._numbers = itertools.count(first)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._http.close()
+
+    def observe(self, events: Iterable[Row], sequence: int | None = None) -> Observed:
+        """Send events, rows (src, dst, time[, features[, label]]) or mappings; they are safe when this returns."""
+        return Observed(**self._send("/v1/events", events, sequence))
+
+    def score_then_observe(self, events: Iterable[Row], sequence: int | None = None) -> Scored:
+        """Send events, and get what the model thought of them before it learnt of them."""
+        answer = self._send("/v1/score-then-observe", events, sequence)
+        return Scored(answer["probabilities"], answer["risks"], Observed(**answer["receipt"]))
+
+    def score(self, pairs: Iterable[Sequence[Id]], time: float | None = None) -> list[float]:
+        """How likely links (src, dst) are, now or at a later time."""
+        moment = {} if time is None else {"time": time}
+        asked = [{"src": src, "dst": dst, **moment} for src, dst in pairs]
+        found: list[float] = self._ask("/v1/score", {"pairs": asked})["probabilities"]
+        return found
+
+    def score_at(self, pairs: Iterable[Sequence[Id]], times: Iterable[float]) -> list[float]:
+        """How likely links (src, dst) are, each at a time of its own; more than 10,000 are asked for in turn."""
+        asked = [{"src": src, "dst": dst, "time": float(time)} for (src, dst), time in zip(pairs, times, strict=True)]
+        found: list[float] = []
+        for start in range(0, len(asked), MOST_PAIRS):
+            found += self._ask("/v1/score", {"pairs": asked[start : start + MOST_PAIRS]})["probabilities"]
+        return found
+
+    def embed(self, nodes: Iterable[Id], time: float | None = None) -> list[list[float]]:
+        """Representations of nodes."""
+        found: list[list[float]] = self._ask("/v1/embed", {"nodes": list(nodes), "time": time})["embeddings"]
+        return found
+
+    def rank(
+        self, src: Id, k: int = 10, time: float | None = None, among: Iterable[Id] | None = None
+    ) -> list[tuple[Id, float]]:
+        """The likeliest destinations of a source, best first, with their probabilities."""
+        body = {"src": src, "k": k, "time": time} | ({} if among is None else {"among": list(among)})
+        found = self._ask("/v1/rank", body)["destinations"]
+        return [(entry["dst"], entry["probability"]) for entry in found]
+
+    def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> Explained:
+        """Which past events moved the score of a link most."""
+        answer = self._ask("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
+        return Explained(**{**answer, "causes": [Cause(**cause) for cause in answer["causes"]]})
+
+    def model(self) -> dict[str, Any]:
+        """What is served, and where the engine stands."""
+        return self._ask("/v1/model", None)
+
+    def is_ready(self) -> bool:
+        """Whether the server is there and its journal is replayed."""
+        try:
+            return bool(self._http.get("/readyz").status_code == 200)
+        except self._httpx.TransportError:
+            return False
+
+    def wait_until_ready(self, seconds: float = 60.0) -> None:
+        """Wait for a server that starts."""
+        end = clock.monotonic() + seconds
+        while not self.is_ready():
+            if clock.monotonic() > end:
+                raise ServerError(f"{self._url} was not ready within {seconds:g} s; is it running?")
+            clock.sleep(0.05)
+
+    def _send(self, path: str, events: Iterable[Row], sequence: int | None) -> dict[str, Any]:
+        body = {"events": [_event(row) for row in events]}
+        if self._producer is None:
+            if sequence is not None:
+                raise ConfigError("a sequence needs a producer; give the client one")
+            return self._ask(path, body)
+        number = next(self._numbers) if sequence is None else sequence
+        return self._ask(path, body, {"producer": self._producer, "sequence": number})
+
+    def _ask(self, path: str, body: Any, query: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One answer; what may be asked twice is asked again while the server is busy or cannot be reached."""
+        repeatable = query is not None or path not in ("/v1/events", "/v1/score-then-observe")
+        end, pause = clock.monotonic() + self._patience, 0.1
+        method = "GET" if body is None else "POST"
+        while True:
+            try:
+                answer = self._http.request(method, path, json=body, params=query)
+            except self._httpx.TransportError as error:
+                failure = ServerError(
+                    f"{self._url} cannot be reached ({error or type(error).__name__}); is it running?"
+                )
+                wait, again = pause, repeatable
+            else:
+                if answer.status_code == 200:
+                    found: dict[str, Any] = answer.json()
+                    return found
+                failure = _failure(path, answer)
+                # A batch that was told to come back was not taken in, with or without a number.
+                wait, again = _retry_after(answer.headers, pause), answer.status_code in AGAIN
+            if not again or clock.monotonic() + wait > end:
+                raise failure
+            clock.sleep(wait)
+            pause = min(2 * pause, 5.0)
+
+
+def _event(row: Row) -> dict[str, Any]:
+    if isinstance(row, Mapping):
+        return dict(row)
+    named = zip(FIELDS, row, strict=False)
+    return {name: list(value) if name == "features" else value for name, value in named if value is not None}
+
+
+def _failure(path: str, answer: Any) -> ServerError:
+    try:
+        detail = answer.json()["detail"]
+    except (ValueError, KeyError, TypeError):
+        detail = answer.text[:200]
+    return ServerError(f"{path}: {answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code)
+
+
+def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
+    text = headers.get("retry-after", "")
+    return float(text) if text.isdecimal() else otherwise

@@ -1,0 +1,63 @@
+"""Rows of a state as bytes, whatever arenas it has: each node's rows of all arenas one after the other."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tapgnn.errors import StateError
+from tapgnn.events import Id, Ints, Vocabulary
+from tapgnn.model import Model, State
+from tapgnn.model.state import ARENAS
+
+BLOCK = 4_096
+
+
+def pack_rows(state: State, nodes: Ints) -> NDArray[np.uint8]:
+    """[n, w] the bytes of some nodes."""
+    rows = torch.from_numpy(nodes + 1).to(state.facts.device)
+    parts = [getattr(state, name).index_select(0, rows).numpy(force=True) for name in ARENAS]
+    shapes = [(len(nodes), part.shape[1] * part.itemsize) for part in parts]
+    return np.concatenate(
+        [part.view(np.uint8).reshape(shape) for part, shape in zip(parts, shapes, strict=True)], axis=1
+    )
+
+
+def unpack_rows(state: State, nodes: Ints, packed: NDArray[np.uint8]) -> None:
+    """Write the bytes of some nodes into the arenas."""
+    arenas = [getattr(state, name) for name in ARENAS]
+    widths = [arena.shape[1] * arena.element_size() for arena in arenas]
+    if sum(widths) != packed.shape[1]:
+        raise StateError(f"rows of {packed.shape[1]} bytes do not fit a state with rows of {sum(widths)}")
+    rows, start = torch.from_numpy(nodes + 1), 0
+    for arena, width in zip(arenas, widths, strict=True):
+        part = torch.from_numpy(packed[:, start : start + width].reshape(-1).copy())
+        values = part.view(arena.dtype).reshape(len(nodes), arena.shape[1])
+        arena.index_copy_(0, rows.to(arena.device), values.to(arena.device))
+        start += width
+
+
+def row_slices(packed: NDArray[np.uint8]) -> Iterator[memoryview]:
+    """The bytes of each row, without a copy."""
+    width, whole = packed.shape[1], packed.reshape(-1).data
+    for start in range(0, len(whole), width):
+        yield whole[start : start + width]
+
+
+def clear_rows(model: Model, state: State, nodes: Ints, ids: Sequence[Id]) -> None:
+    """Make rows those of nodes without history that have these ids."""
+    blank = model.empty_state()
+    blank.admit(Vocabulary(ids))
+    unpack_rows(state, nodes, pack_rows(blank, np.arange(len(ids))))
+
+
+def hash_rows(state: State, nodes: Ints) -> bytes:
+    """The sha256 of the bytes of some nodes."""
+    digest = hashlib.sha256()
+    for start in range(0, len(nodes), BLOCK):
+        digest.update(pack_rows(state, nodes[start : start + BLOCK]).data)
+    return digest.digest()

@@ -1,0 +1,105 @@
+// A node's card: how it moved, whom it may meet, who is like it, what it did, and why a link has its score.
+
+import { ask } from "./request.js";
+import { count, make, meter, moment, node, percent, shortMoment } from "./format.js";
+import { line } from "./charts.js";
+
+const at = (id) => document.getElementById(id);
+let shown = null;
+let before = null;
+
+export async function openCard(id) {
+  const card = await ask("/v1/node", { node: id });
+  before = before ?? document.activeElement;
+  shown = id;
+  at("card-title").textContent = String(id);
+  at("card-facts").textContent = `${count(card.as_source)} events as source, ${count(card.as_destination)} as destination`;
+  at("card").hidden = false;
+  document.body.classList.add("with-card");
+  showDrift(card.events);
+  at("card-suggested").replaceChildren(...card.suggested.map((link) => suggestion(id, link)));
+  if (!card.suggested.length) at("card-suggested").append(make("li", { class: "hint" }, "none"));
+  at("card-nearest").replaceChildren(
+    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.likeness), make("span"))),
+  );
+  if (!card.nearest.length) at("card-nearest").append(make("li", { class: "hint" }, "none among the nodes active recently"));
+  at("card-history").replaceChildren(...card.events.slice().reverse().map((event) => past(id, event)));
+  if (!card.events.length) at("card-history").append(make("li", { class: "hint" }, "nothing in the window"));
+  at("why").hidden = true;
+  at("card-title").focus();
+}
+
+export function closeCard() {
+  if (at("card").hidden) return;
+  at("card").hidden = true;
+  document.body.classList.remove("with-card");
+  shown = null;
+  before?.focus?.();
+  before = null;
+}
+
+function showDrift(events) {
+  const hint = at("card-drift-hint");
+  if (events.length < 2) {
+    at("card-drift").replaceChildren();
+    hint.textContent = "The latest events hold fewer than two of this node.";
+    return;
+  }
+  const points = events.map((event) => ({ x: event.time, y: event.drift }));
+  const label = `distance of the embedding at each of ${events.length} events from the present one`;
+  line(at("card-drift"), points, shortMoment(events[0].time), shortMoment(events[events.length - 1].time), label);
+  hint.textContent = "1 − cosine between its embedding after each event and the present one.";
+}
+
+function suggestion(id, link) {
+  const why = make("button", { type: "button", class: "ask", "aria-pressed": "false" }, "why?");
+  why.addEventListener("click", () => explain(id, link.dst, why));
+  return make("li", {}, node(link.dst), meter(link.probability), why);
+}
+
+function past(id, event) {
+  const out = event.src === id;
+  const other = out ? event.dst : event.src;
+  return make("li", {}, make("span", {}, moment(event.time)), make("span", { class: "hint" }, out ? "→ to" : "← from"), node(other));
+}
+
+export async function explain(src, dst, pressed) {
+  document.querySelectorAll(".ask").forEach((button) => button.setAttribute("aria-pressed", "false"));
+  pressed?.setAttribute("aria-pressed", "true");
+  let found;
+  try {
+    found = await ask("/v1/explain", { src, dst, limit: 8 });
+  } catch (refusal) {
+    at("why-facts").textContent = refusal.message;
+    at("why-causes").replaceChildren();
+    at("why").hidden = false;
+    return;
+  }
+  if (shown === null) return;
+  at("why-title").textContent = `Why ${percent(found.probability)} for ${src} → ${dst}?`;
+  at("why-facts").textContent = found.causes.length
+    ? `What each past event does to it, and what it would be without; ${count(found.remembered)} of ${count(found.of)} events looked at.`
+    : "No past event of the two is among the latest; what they did before is in the sums.";
+  at("why-causes").replaceChildren(...found.causes.map(cause));
+  at("why").hidden = false;
+}
+
+function cause(found) {
+  const bar = make("b");
+  bar.style.setProperty("--part", `${Math.min(1, Math.abs(found.share)) * 100}%`);
+  const sign = found.effect >= 0 ? "+" : "−";
+  const amount = `${sign}${Math.abs(found.effect).toFixed(2)} (${percent(found.without)} without)`;
+  const rough = found.exact ? "" : " about";
+  return make(
+    "li",
+    { class: found.effect >= 0 ? "up" : "down" },
+    make(
+      "div",
+      { class: "what" },
+      make("span", {}, node(found.src), " → ", node(found.dst)),
+      make("span", { class: "amount" }, rough + " " + amount),
+    ),
+    make("div", { class: "shares", "aria-hidden": "true" }, bar),
+    make("span", { class: "hint" }, moment(found.time)),
+  );
+}

@@ -1,0 +1,175 @@
+// The page: asks every second what has happened, and shows it; says so when nobody answers.
+
+import { ask, keepToken } from "./request.js";
+import { count, make, meter, milliseconds, moment, node, shortMoment } from "./format.js";
+import { bars } from "./charts.js";
+import { Map2D } from "./map.js";
+import { closeCard, openCard } from "./card.js";
+
+const at = (id) => document.getElementById(id);
+const map = new Map2D(at("map"), at("map-here"));
+let lost = null;
+let known = new Set();
+let rounds = 0;
+
+function setState(kind, text) {
+  if (at("state").textContent === text) return;
+  at("state").className = `pill ${kind}`;
+  at("state").textContent = text;
+}
+
+function warn(title, text, gone) {
+  const banner = at("banner");
+  banner.classList.toggle("gone", gone);
+  banner.querySelector("strong").textContent = title;
+  banner.querySelector("span").textContent = text;
+  banner.hidden = false;
+}
+
+function failed(refusal) {
+  const asking = refusal.status === 401 || refusal.status === 403;
+  at("key").hidden = !asking;
+  document.body.classList.toggle("stale", !asking);
+  if (asking) {
+    setState("waiting", "locked");
+    at("banner").hidden = true;
+  } else if (refusal.status === 503) {
+    setState("waiting", "starting");
+    warn("Not ready.", refusal.message, false);
+  } else {
+    lost = lost ?? new Date();
+    setState("gone", "no answer");
+    const since = lost.toTimeString().slice(0, 8);
+    warn("The server does not answer.", `What you see is from before ${since}; asking again every second.`, true);
+  }
+}
+
+function recovered() {
+  lost = null;
+  at("banner").hidden = at("key").hidden = true;
+  document.body.classList.remove("stale");
+  setState("live", "live");
+}
+
+function row(event, value, fresh) {
+  const when = make("td", { title: moment(event.time) }, shortMoment(event.time));
+  const ends = [event.src, event.dst].map((id) => make("td", {}, node(id)));
+  return make("tr", fresh ? { class: "fresh" } : {}, when, ...ends, make("td", { class: "number" }, value));
+}
+
+function fill(place, rows, empty) {
+  // A name that has the focus keeps it: its row is made anew when it has lost it.
+  if (place.contains(document.activeElement)) return;
+  if (rows.length) place.replaceChildren(...rows);
+  else place.replaceChildren(make("tr", {}, make("td", { class: "empty", colspan: "4" }, empty)));
+}
+
+function showTables(live) {
+  const key = (event) => JSON.stringify([event.src, event.dst, event.time]);
+  const first = known.size === 0;
+  const newest = live.newest.map((event) => row(event, meter(event.probability), !first && !known.has(key(event))));
+  fill(at("newest"), newest, "No events since the server started. Send some to /v1/events, or run tapgnn replay.");
+  known = new Set(live.newest.map(key));
+  const riskiest = live.riskiest.map((event) => row(event, meter(event.risk, "risk"), false));
+  fill(at("riskiest"), riskiest, "Nothing has been scored yet.");
+  const name = live.classifier ? "risk" : "surprise";
+  at("risk-name").textContent = name;
+  at("riskiest-title").textContent = live.classifier ? "Riskiest events" : "Most surprising events";
+  at("risk-hint").textContent = live.classifier
+    ? "Of the latest 5,000: how likely the model holds the rare label, before learning of the event."
+    : "Of the latest 5,000: surprise is 1 − how likely the model held the link.";
+  const part = live.total ? Math.floor((100 * live.scored) / live.total) : 100;
+  at("scored").textContent = part < 100 ? `${part} % of the events were scored; under load the stream comes first.` : "";
+}
+
+function show(live) {
+  const recent = live.pace.slice(-10);
+  at("pace").textContent = count(recent.reduce((sum, second) => sum + second.events, 0) / recent.length);
+  at("observe").textContent = milliseconds(live.latency.observe.p50);
+  at("observe-aside").textContent = `95 %: ${milliseconds(live.latency.observe.p95)} · 99 %: ${milliseconds(live.latency.observe.p99)}`;
+  at("score").textContent = milliseconds(live.latency.score.p50);
+  at("score-aside").textContent = `95 %: ${milliseconds(live.latency.score.p95)} · 99 %: ${milliseconds(live.latency.score.p99)}`;
+  const status = live.status;
+  at("accepted").textContent = count(status.accepted);
+  at("accepted-aside").textContent = `${count(live.total)} since the start · checkpoint ${count(status.checkpoint_age)} records ago`;
+  at("nodes").textContent = count(status.nodes);
+  at("nodes-aside").textContent = status.clock === null ? "" : `stream is at ${moment(status.newest ?? status.clock)}`;
+  at("queue").textContent = count(live.queue);
+  at("queue-aside").textContent = `${count(status.held)} held · ${count(status.late)} late · ${count(status.duplicates)} repeated`;
+  at("about").textContent = `model ${status.model.slice(0, 12)} · journal at ${count(status.position)}`;
+  const most = Math.max(...live.pace.map((second) => second.events));
+  bars(at("pace-chart"), live.pace.map((second) => second.events), "bar", `events in each of the last 120 seconds, at most ${most}`, 190);
+  bars(at("slow-chart"), live.pace.map((second) => second.slowest * 1000), "slow", "slowest batch of each second in milliseconds", 140);
+  showTables(live);
+}
+
+async function round() {
+  try {
+    show(await ask("/v1/live"));
+    if (rounds % 2 === 0) map.show((await ask("/v1/map")).nodes);
+    rounds += 1;
+    recovered();
+  } catch (refusal) {
+    if (refusal.status === undefined) throw refusal;
+    failed(refusal);
+  } finally {
+    setTimeout(round, 1000);
+  }
+}
+
+async function open(id) {
+  try {
+    await openCard(id);
+  } catch (refusal) {
+    at("map-here").textContent = refusal.message;
+    at("wanted").setCustomValidity(refusal.message);
+    at("wanted").reportValidity();
+  }
+}
+
+document.addEventListener("open-node", (event) => open(event.detail));
+at("card-close").addEventListener("click", closeCard);
+at("wanted").addEventListener("input", () => at("wanted").setCustomValidity(""));
+at("find").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const text = at("wanted").value.trim();
+  if (!text) return;
+  // A node written as an integer is one, unless the model knows the text.
+  const whole = /^-?\d{1,15}$/.test(text) ? Number(text) : null;
+  try {
+    await openCard(text);
+  } catch (refusal) {
+    if (whole === null) open(text);
+    else open(whole);
+  }
+});
+at("key").addEventListener("submit", (event) => {
+  event.preventDefault();
+  keepToken(at("token").value.trim());
+  at("token").value = "";
+});
+document.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") closeCard();
+  const typing = /^(INPUT|TEXTAREA)$/.test(document.activeElement?.tagName ?? "");
+  if (event.key === "/" && !typing) {
+    event.preventDefault();
+    at("wanted").focus();
+  }
+});
+
+const THEMES = [["", "as the system has them"], ["light", "light"], ["dark", "dark"]];
+function setTheme(name) {
+  if (name) document.documentElement.dataset.theme = name;
+  else delete document.documentElement.dataset.theme;
+  const words = `Colours: ${THEMES.find(([theme]) => theme === name)[1]}`;
+  at("theme").setAttribute("aria-label", words);
+  at("theme").title = words;
+}
+at("theme").addEventListener("click", () => {
+  const place = THEMES.findIndex(([theme]) => theme === (document.documentElement.dataset.theme ?? ""));
+  const next = THEMES[(place + 1) % THEMES.length][0];
+  localStorage.setItem("tapgnn-theme", next);
+  setTheme(next);
+});
+setTheme(THEMES.some(([theme]) => theme === localStorage.getItem("tapgnn-theme")) ? localStorage.getItem("tapgnn-theme") : "");
+round();

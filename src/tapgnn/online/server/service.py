@@ -1,0 +1,161 @@
+"""The service: one engine with its intake, its readers, its sources and what is kept to watch it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tapgnn.errors import TapgnnError
+from tapgnn.online.engine import Engine
+from tapgnn.online.server.feed import Feed
+from tapgnn.online.server.guards import Limits
+from tapgnn.online.server.intake import Intake, Job, OverloadError, Taken
+from tapgnn.online.server.metrics import Metrics
+from tapgnn.online.server.observatory import Observatory
+from tapgnn.online.server.tokens import Tokens
+from tapgnn.online.sources import Place, Source
+from tapgnn.online.warmth import warm_up
+
+_log = logging.getLogger("tapgnn.online.server")
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a server behaves; see `tapgnn serve --help`.
+
+    events            most events of one request
+    queue, waiting    most batches and most events that wait
+    questions         most questions that wait
+    window            latest events that are kept to explain scores
+    watch             score events before they are applied, for the page, while fewer than this many batches wait
+    """
+
+    tokens: Tokens | None = None
+    limits: Limits = field(default_factory=Limits)
+    events: int = 10_000
+    queue: int = 256
+    waiting: int = 200_000
+    questions: int = 256
+    window: int = 10_000
+    watch: int = 2
+
+
+class Service:
+    """Everything behind the routes."""
+
+    def __init__(self, open_engine: Callable[[], Engine], settings: Settings, sources: Sequence[Source] = ()) -> None:
+        self.settings = settings
+        self.feed = Feed()
+        self.intake = Intake(open_engine, settings.queue, settings.waiting, self._observed)
+        self.metrics = Metrics(self.intake, sources)
+        self.failure: TapgnnError | None = None
+        self.on_failure: Callable[[], None] = lambda: None
+        self.started = time.time()
+        self._observatory: Observatory | None = None
+        self._readers = ThreadPoolExecutor(2, thread_name_prefix="tapgnn-reader")
+        self._asked = 0
+        self._sources = sources
+        self._stop = threading.Event()
+        self._threads: list[threading.Thread] = []
+
+    def start(self) -> None:
+        """Open the engine in the background; `ready` tells when its journal is replayed."""
+        self.intake.start().add_done_callback(self._opened)
+
+    def _opened(self, opened: Future[Engine]) -> None:
+        error = opened.exception()
+        if error is not None:
+            self._failed(
+                error if isinstance(error, TapgnnError) else TapgnnError(f"the engine could not be opened: {error!r}")
+            )
+            return
+        engine = opened.result()
+        with engine.live() as live:
+            warm_up(live.model)
+        self._observatory = Observatory(engine, self.settings.window)
+        _log.info("ready", extra={"fields": {"position": engine.status()["position"]}})
+        for source in self._sources:
+            thread = threading.Thread(target=self._follow, args=(source, engine), name=source.name, daemon=True)
+            self._threads.append(thread)
+            thread.start()
+
+    def _failed(self, error: TapgnnError) -> None:
+        _log.error("failed", extra={"fields": {"reason": str(error)}})
+        self.failure = error
+        self.on_failure()
+
+    def _follow(self, source: Source, engine: Engine) -> None:
+        """Let a source deliver; one that fails stops the server, because its events would be missing."""
+
+        def deliver(columns: Mapping[str, Any], place: Place | None) -> None:
+            job = Job(columns, len(columns["time"]), place=place, scored=self.watching)
+            self.intake.submit_patiently(job, self._stop)
+
+        try:
+            source.run(deliver, engine.offsets(), self._stop)
+            _log.info("source ended", extra={"fields": {"source": source.name}})
+        except TapgnnError as error:
+            self._failed(error)
+
+    def close(self) -> None:
+        """Stop the sources, finish what is queued, checkpoint."""
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+        self.intake.close()
+        self._readers.shutdown(wait=True)
+        _log.info("closed")
+
+    @property
+    def ready(self) -> bool:
+        """Whether the journal is replayed and everything is in place."""
+        return self.intake.ready and self._observatory is not None and self.failure is None
+
+    @property
+    def observatory(self) -> Observatory:
+        """What needs the window of recent events."""
+        if self._observatory is None:
+            # Says why it is not there yet.
+            _ = self.intake.engine
+            raise TapgnnError("the window of recent events is not there yet; ask again")
+        return self._observatory
+
+    @property
+    def watching(self) -> bool:
+        """Whether there is time to score events for the page."""
+        return self.intake.queued_batches < self.settings.watch
+
+    async def write(self, job: Job) -> Taken:
+        """Queue a batch and wait until it is durable and applied."""
+        return await asyncio.wrap_future(self.intake.submit(job))
+
+    async def read(self, question: Callable[..., Answer], *arguments: Any) -> Answer:
+        """Ask in a thread of the readers; too many questions at once are refused."""
+        if self._asked >= self.settings.questions:
+            raise OverloadError(f"{self._asked} questions are waiting; try again in 1 s", 1)
+        self._asked += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, question, *arguments)
+        finally:
+            self._asked -= 1
+
+    def status(self) -> dict[str, Any]:
+        """What the engine says of itself, with what is not a finite number left out."""
+        status = self.intake.engine.status()
+        return {
+            key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in status.items()
+        }
+
+    def _observed(self, job: Job, taken: Taken) -> None:
+        self.metrics.observed(job, taken)
+        self.feed.observed(job, taken)

@@ -1,0 +1,103 @@
+"""Running the server: one process, loopback unless there are tokens, and an orderly end.
+
+SIGTERM and Ctrl-C: no new connections, the requests under way are answered, the queue runs dry, the engine writes its
+last checkpoint, and the process ends with code 0.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import uvicorn
+
+from tapgnn.errors import ConfigError
+from tapgnn.model import Config
+from tapgnn.online.server.app import make_app
+from tapgnn.online.server.service import Service
+
+GRACE_SECONDS = 30
+
+
+def check_address(host: str, secured: bool) -> None:
+    """Refuse to listen beyond this machine without tokens."""
+    if secured or host == "localhost":
+        return
+    try:
+        inside = ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        inside = False
+    if not inside:
+        raise ConfigError(
+            f"{host} can be reached from other machines, and there are no tokens; make one with 'tapgnn token new "
+            "--scope write --file tokens.json' and pass --tokens tokens.json, or listen on 127.0.0.1"
+        )
+
+
+def make_server(service: Service, config: Config) -> uvicorn.Server:
+    """A server that has not started; it stops by itself when the service fails."""
+    settings = uvicorn.Config(
+        make_app(service, config),
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=GRACE_SECONDS,
+        h11_max_incomplete_event_size=65_536,
+    )
+    server = uvicorn.Server(settings)
+    service.on_failure = lambda: setattr(server, "should_exit", True)
+    return server
+
+
+def run(
+    service: Service, config: Config, host: str = "127.0.0.1", port: int = 8000, announce: Callable[[str], None] = print
+) -> None:
+    """Serve until told to stop; an engine that cannot be opened, or a source that fails, is raised at the end."""
+    check_address(host, service.settings.tokens is not None)
+    # Two threads share the interpreter; the one that answers must not wait long for the one that learns.
+    sys.setswitchinterval(0.0005)
+    server, listening = make_server(service, config), listen(host, port)
+
+    def nothing(*_: Any) -> None:
+        """uvicorn raises the signal once more when it has stopped; there is nothing left to do then."""
+
+    before = {kind: signal.signal(kind, nothing) for kind in (signal.SIGTERM, signal.SIGINT)}
+    announce(address(listening))
+    try:
+        server.run(sockets=[listening])
+    finally:
+        for kind, handler in before.items():
+            signal.signal(kind, handler)
+        listening.close()
+    if service.failure is not None:
+        raise service.failure
+
+
+def address(listening: socket.socket) -> str:
+    """The URL of a bound socket."""
+    host, port = listening.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A bound socket, so that a port in use is an error before anything starts."""
+    listening: socket.socket | None = None
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        listening = socket.socket(found[0], socket.SOCK_STREAM)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(found[4])
+        # From here on who connects waits, and is not turned away.
+        listening.listen(1_024)
+    except (OSError, OverflowError) as error:
+        if listening is not None:
+            listening.close()
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"cannot listen on {host} port {port} ({reason}); pass --host and --port") from None
+    return listening

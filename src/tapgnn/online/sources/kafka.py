@@ -1,0 +1,109 @@
+"""A topic of Kafka, one JSON event a message.
+
+The next offset of each partition is kept in the journal, in the transaction of the events before it, and never in the
+broker: nothing is lost and nothing is read twice, whatever dies. Partitions are read side by side; where their clocks
+differ, the engine's re-order buffer (late='buffer') puts the events in order.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from tapgnn.errors import ConfigError, DataError
+from tapgnn.online.sources import Deliver, Places
+from tapgnn.online.sources.rows import RowReader
+
+MOST_MESSAGES = 1_000
+
+
+class KafkaSource:
+    """All partitions of a topic, from where the journal ends; a topic read for the first time from its beginning."""
+
+    def __init__(
+        self,
+        servers: str,
+        topic: str,
+        skip_bad_rows: bool = False,
+        options: dict[str, Any] | None = None,
+        patience: float = 30.0,
+    ) -> None:
+        """`options` go to librdkafka as they are; a broker that is silent for `patience` seconds is an error."""
+        try:
+            import confluent_kafka
+        except ImportError:
+            raise ConfigError("Kafka needs the package confluent-kafka; run pip install 'tapgnn[kafka]'") from None
+        self._kafka: Any = confluent_kafka
+        self.name, self.topic, self.servers = f"kafka:{topic}", topic, servers
+        self._skip = skip_bad_rows
+        self._options, self._patience = options or {}, patience
+        self._waiting: int | None = None
+
+    def lag(self) -> int | None:
+        """Messages that the broker has and that are not yet delivered."""
+        return self._waiting
+
+    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+        """Follow the topic until told to stop."""
+        kafka = self._kafka
+        settings = {
+            "bootstrap.servers": self.servers,
+            # The group is never used: partitions are assigned here and offsets are kept in the journal.
+            "group.id": "tapgnn",
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "auto.offset.reset": "error",
+            **self._options,
+        }
+        consumer = kafka.Consumer(settings)
+        try:
+            next_offset = {part: places.get((self.name, part)) for part in self._partitions(consumer)}
+            consumer.assign([
+                kafka.TopicPartition(self.topic, part, kafka.OFFSET_BEGINNING if at is None else at)
+                for part, at in next_offset.items()
+            ])  # fmt: skip
+            readers = {part: RowReader(f"{self.topic}[{part}]", "jsonl", self._skip, "offset") for part in next_offset}
+            while not stop.is_set():
+                self._take(consumer, readers, next_offset, deliver)
+        finally:
+            consumer.close()
+
+    def _partitions(self, consumer: Any) -> list[int]:
+        try:
+            found = consumer.list_topics(self.topic, timeout=self._patience).topics[self.topic]
+        except self._kafka.KafkaException as error:
+            raise DataError(
+                f"Kafka at {self.servers} does not answer ({error.args[0].str()}); check the address"
+            ) from None
+        if found.error is not None or not found.partitions:
+            raise DataError(f"Kafka at {self.servers} has no topic {self.topic!r}; create it, or check its name")
+        return sorted(found.partitions)
+
+    def _take(self, consumer: Any, readers: dict[int, RowReader], at: dict[int, int | None], deliver: Deliver) -> None:
+        """One round: what has arrived, partition by partition."""
+        arrived: dict[int, list[Any]] = {}
+        for message in consumer.consume(MOST_MESSAGES, timeout=0.2):
+            if message.error() is None:
+                arrived.setdefault(message.partition(), []).append(message)
+            elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
+                raise DataError(
+                    f"Kafka no longer has offset {at[message.partition()]} of {self.topic}[{message.partition()}]: "
+                    "events are lost; restore them, or begin a new journal"
+                )
+            elif message.error().fatal():
+                raise DataError(f"Kafka: {message.error().str()}; check the broker and start again")
+        for part, messages in sorted(arrived.items()):
+            values = [message.value() or b"" for message in messages]
+            at[part] = messages[-1].offset() + 1
+            columns = readers[part].read(values, messages[0].offset())
+            if columns is not None:
+                deliver(columns, (self.name, part, messages[-1].offset() + 1))
+        self._waiting = self._behind(consumer, at)
+
+    def _behind(self, consumer: Any, at: dict[int, int | None]) -> int | None:
+        behind = 0
+        for part, offset in at.items():
+            _, high = consumer.get_watermark_offsets(self._kafka.TopicPartition(self.topic, part), cached=True)
+            if high >= 0:
+                behind += max(high - (offset or 0), 0)
+        return behind

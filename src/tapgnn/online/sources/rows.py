@@ -1,0 +1,131 @@
+"""Lines of a stream -> columns of events, by the rules of the file readers (`tapgnn.data`).
+
+Delimited text begins with a header, whose columns have their usual names. A line of JSON is one object with the same
+names; its features may also stand in one list, `features`. A line that is no event is an error that names it, or, where
+they are to be skipped, is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tapgnn.data.batch import convert_table
+from tapgnn.data.columns import Layout, Wanted, find_layout
+from tapgnn.data.source import Source as Described
+from tapgnn.data.source import Table, checked_names
+from tapgnn.errors import DataError
+
+SEPARATORS = {"csv": ",", "tsv": "\t"}
+
+
+class RowReader:
+    """Reads the lines of one stream, called `name` in messages, written as csv, tsv or jsonl."""
+
+    def __init__(self, name: str, format: str, skip_bad_rows: bool = False, place: str = "line") -> None:
+        if format not in (*SEPARATORS, "jsonl"):
+            raise DataError(f"{name}: a stream is csv, tsv or jsonl, not {format!r}")
+        self.name, self.format, self.skip_bad_rows, self.place = name, format, skip_bad_rows, place
+        self.skipped = 0
+        self.first_skipped = ""
+        self._columns: list[str] | None = None
+        self._layout: Layout | None = None
+
+    @property
+    def wants_header(self) -> bool:
+        """Whether the next line must name the columns."""
+        return self.format != "jsonl" and self._columns is None
+
+    def header(self, line: bytes) -> None:
+        """Learn the columns from the first line."""
+        cells = next(csv.reader([_text(self.name, 1, line)], delimiter=SEPARATORS[self.format]), [])
+        self._columns = checked_names(self.name, [cell.strip() for cell in cells])
+        self._layout = find_layout(self._described(), Wanted())
+
+    def read(self, lines: Sequence[bytes], number: int) -> dict[str, Any] | None:
+        """Columns of the events on these lines, the first of which is line `number`; None where there are none."""
+        table = self._objects(lines, number) if self.format == "jsonl" else self._cells(lines, number)
+        if not len(table.places):
+            self._reject(len(table.rejected), table.rejected[0] if table.rejected else None)
+            return None
+        layout = find_layout(self._described(), Wanted()) if self._layout is None else self._layout
+        batch, bad, fault = convert_table(table, layout, self._described())
+        self._reject(bad, fault)
+        if not len(batch.time):
+            return None
+        columns = {"src": batch.src, "dst": batch.dst, "time": batch.time}
+        rest = {"features": batch.features, "label": batch.labels}
+        return columns | {name: column for name, column in rest.items() if column is not None}
+
+    def _reject(self, bad: int, fault: tuple[int, str] | None) -> None:
+        """Count rows that are no events, or stop at the first."""
+        if fault is None:
+            return
+        where = f"{self.name} {self.place} {fault[0]}: {fault[1]}"
+        if not self.skip_bad_rows:
+            raise DataError(f"{where}; fix the row or pass --skip-bad-rows")
+        self.skipped += bad
+        self.first_skipped = self.first_skipped or where
+
+    def _described(self) -> Described:
+        return Described(
+            self.name, self.format, self._columns or [], lambda _: iter(()), self.place, typed=self.format == "jsonl"
+        )
+
+    def _cells(self, lines: Sequence[bytes], number: int) -> Table:
+        width = len(self._columns or [])
+        rows, places, rejected = [], [], []
+        for place, line in enumerate(lines, start=number):
+            if not line.strip():
+                continue
+            fields = next(csv.reader([_text(self.name, place, line)], delimiter=SEPARATORS[self.format]), [])
+            if len(fields) == width:
+                rows.append([cell.strip() or None for cell in fields])
+                places.append(place)
+            else:
+                rejected.append((place, f"it has {len(fields)} fields, expected {width}"))
+        frame = pl.DataFrame(rows, schema=dict.fromkeys(self._columns or [], pl.String), orient="row")
+        cells = dict(zip(frame.columns, frame.get_columns(), strict=True))
+        return Table(cells, np.array(places, dtype=np.int64), rejected)
+
+    def _objects(self, lines: Sequence[bytes], number: int) -> Table:
+        records, places, rejected = [], [], []
+        for place, line in enumerate(lines, start=number):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError):
+                record = None
+            if isinstance(record, dict):
+                records.append(_flat(record))
+                places.append(place)
+            else:
+                rejected.append((place, "it is not a JSON object"))
+        if self._columns is None or any(record.keys() - set(self._columns) for record in records):
+            fresh = dict.fromkeys(key for record in records for key in record)
+            self._columns = list(dict.fromkeys([*(self._columns or []), *fresh]))
+        cells = {name: [record.get(name) for record in records] for name in self._columns}
+        return Table(cells, np.array(places, dtype=np.int64), rejected)
+
+
+def _flat(record: dict[str, Any]) -> dict[str, Any]:
+    """One key a feature."""
+    vector = record.get("features")
+    if not isinstance(vector, list):
+        return record
+    return {key: value for key, value in record.items() if key != "features"} | {
+        f"f{place}": value for place, value in enumerate(vector)
+    }
+
+
+def _text(name: str, number: int, line: bytes) -> str:
+    try:
+        return line.decode()
+    except UnicodeDecodeError:
+        raise DataError(f"{name} line {number}: it is not UTF-8; save it as UTF-8 text") from None

@@ -1,0 +1,25 @@
+"""Warming up: the compiled loops of a model are made ready before anybody waits for them."""
+
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import torch
+
+from tapgnn.events import Events, Vocabulary
+from tapgnn.model import Model
+
+
+@torch.no_grad()
+def warm_up(model: Model) -> None:
+    """Advance and ask once, on a few events of nobody and beside any state."""
+    twin = copy.copy(model)
+    twin.vocabulary = Vocabulary()
+    config = model.config
+    vectors = np.zeros((3, config.edge_features), dtype=np.float32) if config.edge_features else None
+    times = config.origin + config.unit * np.array([1.0, 2.0, 2.0])
+    events = Events.from_arrays(["a", "a", "b"], ["b", "c", "c"], times, vectors, vocabulary=twin.vocabulary)
+    trace, state = twin.advance(events, twin.empty_state())
+    twin.score(trace, events.src, events.dst, times)
+    twin.score(state, events.src, events.dst, times[-1] + config.unit)

@@ -1,0 +1,86 @@
+"""Leaks: no score at t depends on what happens at or after t, or on what else is asked; for every method there is."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+
+import numpy as np
+import pytest
+
+from tapgnn.baselines import METHODS, Method, replay
+from tapgnn.events import Events
+from tests.baselines.samples import busy_log, make, parts, questions
+
+every_method = pytest.mark.parametrize("name", list(METHODS))
+TRAIN, VALID, STREAM = parts(busy_log())
+NODES = len(TRAIN.vocabulary)
+# Scores are sums in float32, whose order may depend on how many rows are computed at once.
+CLOSE = {"rtol": 1e-4, "atol": 1e-5}
+
+
+@cache
+def _fitted(name: str) -> Method:
+    method = make(name)
+    method.fit(TRAIN, VALID)
+    method.observe(VALID)
+    return method
+
+
+def fitted(name: str) -> Method:
+    """A method that knows training and validation; each test has its own copy."""
+    return copy.deepcopy(_fitted(name))
+
+
+def permuted(stream: Events, future: np.ndarray, seed: int) -> Events:
+    """The stream with the ends of its future events handed out anew."""
+    order = np.arange(len(stream))
+    order[future] = np.random.default_rng(seed).permutation(order[future])
+    return Events(stream.src[order], stream.dst[order], stream.time, vocabulary=stream.vocabulary)
+
+
+def replaced(stream: Events, future: np.ndarray) -> Events:
+    """The stream with another pair, later and in every future event."""
+    src, dst = np.where(future, NODES - 1, stream.src), np.where(future, 0, stream.dst)
+    return Events(src, dst, stream.time + 0.5 * future, vocabulary=stream.vocabulary)
+
+
+@every_method
+def test_nothing_at_or_after_the_query_changes_its_score(name: str) -> None:
+    src, dst, time = questions(STREAM, NODES)
+    truth = fitted(name).replay(STREAM, src, dst, time)
+    assert not np.isnan(truth).any()
+    for t in np.unique(STREAM.time)[[0, 3, -2]]:
+        future, asked = STREAM.time >= t, time <= t
+        for changed in (STREAM.take(~future), permuted(STREAM, future, 1), replaced(STREAM, future)):
+            found = fitted(name).replay(changed, src[asked], dst[asked], time[asked])
+            np.testing.assert_allclose(found, truth[asked], **CLOSE)
+
+
+@every_method
+def test_what_happens_before_the_query_matters_to_those_that_see_history_alone(name: str) -> None:
+    src, dst, time = questions(STREAM, NODES)
+    past = STREAM.time < STREAM.time[-1]
+    truth = replay(fitted(name), STREAM, src, dst, time)
+    changed = replay(fitted(name), STREAM.take(~past), src, dst, time)
+    assert np.allclose(changed, truth, **CLOSE) != fitted(name).sees_history
+
+
+@every_method
+def test_the_methods_own_replay_gives_the_scores_of_the_reference(name: str) -> None:
+    asked = questions(STREAM, NODES)
+    slow, fast = fitted(name), fitted(name)
+    np.testing.assert_allclose(fast.replay(STREAM, *asked), replay(slow, STREAM, *asked), **CLOSE)
+    later = (*asked[:2], asked[2] * 0 + 1e3)
+    np.testing.assert_allclose(fast.score(*later), slow.score(*later), **CLOSE)
+
+
+@every_method
+def test_a_score_does_not_depend_on_what_else_is_asked(name: str) -> None:
+    src, dst, time = questions(STREAM, NODES)
+    method = fitted(name)
+    later = np.full(len(time), 1e3)
+    together = method.score(src, dst, later)
+    for query in range(0, len(time), 7):
+        alone = method.score(src[[query]], dst[[query]], later[[query]])
+        np.testing.assert_allclose(alone, together[[query]], **CLOSE)

@@ -1,0 +1,200 @@
+"""The laws that hold for every method that is trained and carries a state along the stream, TAP-GNN included."""
+
+import copy
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tapgnn import Events
+from tapgnn.baselines.dyrep import DyRep
+from tapgnn.baselines.jodie import JODIE
+from tapgnn.baselines.learner import Learner
+from tapgnn.baselines.method import replay
+from tapgnn.baselines.pairs import sampler_of
+from tapgnn.baselines.tdgnn import TDGNN
+from tapgnn.baselines.tgat import TGAT
+from tapgnn.baselines.tgn import TGN
+from tapgnn.comparison import TAPGNNMethod
+from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
+from tapgnn.training.metrics import auc
+
+TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}
+BASELINES = (TGAT, TDGNN, JODIE, TGN, DyRep)
+
+
+def make(method, **changes):
+    if method is TAPGNNMethod:
+        return TAPGNNMethod(0, width=8, epochs=1, options={"sketch_width": 8})
+    return method(0, **{**TINY, **changes})
+
+
+every_method = pytest.mark.parametrize("method", [*BASELINES, TAPGNNMethod])
+every_baseline = pytest.mark.parametrize("method", BASELINES)
+
+
+def random_log(size=120, nodes=9, seed=0, features=0, origin=1e9):
+    """Ties, repeats, self-loops, and nodes that come late."""
+    rng = np.random.default_rng(seed)
+    reach = np.linspace(3, nodes, size).astype(int)
+    time = origin + np.cumsum(rng.choice([0.0, 1.0, 3.5], size))
+    vectors = rng.normal(size=(size, features)) if features else None
+    return Events.from_arrays(rng.integers(0, reach), rng.integers(0, reach), time, vectors)
+
+
+def parts(log):
+    borders = np.flatnonzero(np.diff(log.time)) + 1
+    first, second = borders[len(borders) // 2], borders[3 * len(borders) // 4]
+    return log.slice(0, int(first)), log.slice(int(first), int(second)), log.slice(int(second), len(log))
+
+
+def questions(events, nodes, seed=0, strangers=2):
+    """Random pairs at the times of the events and between them, strangers among them."""
+    rng = np.random.default_rng(seed)
+    time = np.concatenate([events.time, events.time + 0.25])
+    return rng.integers(-1, nodes + strangers, len(time)), rng.integers(0, nodes + strangers, len(time)), time
+
+
+class Fitted:
+    """Every method, fitted to one log; whoever asks gets a copy of its own."""
+
+    def __init__(self):
+        self.log = random_log()
+        self.train, self.valid, self.test = parts(self.log)
+        self.found = {method: make(method) for method in (*BASELINES, TAPGNNMethod)}
+        for method in self.found.values():
+            method.fit(self.train, self.valid)
+
+    def copy(self, method):
+        """A copy that shares the vocabulary with the log, as every stream must."""
+        names = self.log.vocabulary
+        return copy.deepcopy(self.found[method], {id(names): names})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return Fitted()
+
+
+@every_method
+@pytest.mark.parametrize("features", [0, 2])
+def test_the_batched_replay_gives_the_scores_and_the_state_of_the_reference(method, features):
+    train, valid, test = parts(random_log(features=features))
+    slow, fast = make(method), make(method)
+    for one in (slow, fast):
+        one.fit(train, valid)
+        one.observe(valid)
+    asked = questions(test, 9)
+    np.testing.assert_allclose(fast.replay(test, *asked), replay(slow, test, *asked), rtol=1e-4, atol=1e-5)
+    src, dst = np.divmod(np.arange(100), 10)
+    later = np.full(100, test.time[-1] + 1.0)
+    np.testing.assert_allclose(fast.score(src, dst, later), slow.score(src, dst, later), rtol=1e-4, atol=1e-5)
+
+
+@every_method
+def test_nothing_at_or_after_the_question_changes_its_score(method, fitted):
+    valid, test = fitted.valid, fitted.test
+    src, dst, time = questions(test, 9)
+    whole = fitted.copy(method)
+    whole.observe(valid)
+    scores = whole.replay(test, src, dst, time)
+    for cut in np.unique(time)[::7]:
+        future = test.time >= cut
+        mixed = np.concatenate([np.flatnonzero(~future), np.random.default_rng(1).permutation(np.flatnonzero(future))])
+        other = test.take(mixed)
+        other.time[:] = test.time
+        asked = time == cut
+        for changed in (other, test.take(~future)):
+            one = fitted.copy(method)
+            one.observe(valid)
+            found = one.replay(changed, src[asked], dst[asked], time[asked])
+            np.testing.assert_allclose(found, scores[asked], rtol=1e-4, atol=1e-5)
+
+
+@every_method
+def test_strangers_and_new_nodes_in_the_stream_have_scores(method, fitted):
+    one, valid, names = fitted.copy(method), fitted.valid, fitted.log.vocabulary
+    one.observe(valid)
+    time = valid.time[-1] + np.array([1.0, 2.0])
+    stream = Events.from_arrays(["new", 0], ["newer", "new"], time, vocabulary=names)
+    one.observe(stream)
+    new, newer, known = names.known_rows(["new", "newer", 0])
+    asked = np.array([new, newer, known, -1, 77]), np.array([newer, new, new, known, 78])
+    scores = one.score(*asked, np.full(5, stream.time[-1] + 1.0))
+    assert np.isfinite(scores).all()
+    assert scores[0] != scores[4]
+
+
+@every_baseline
+def test_the_best_epoch_comes_back_with_the_state_it_left(method):
+    """Validation after the fit, from the restored weights and state, gives the best AUC that training saw."""
+    train, valid, _ = parts(random_log(size=300, seed=4))
+    one = make(method, epochs=4, patience=4, learning_rate=5e-2)
+    one.fit(train, valid)
+    seen = [point["valid_auc"] for point in one.history]
+    negative = sampler_of(train).draw(valid.src, valid.dst, np.random.default_rng([0, 1]))[:, 0]
+    scores = one.replay(valid, np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2))
+    assert auc(np.repeat([1, 0], len(valid)), scores) == pytest.approx(max(seen), abs=1e-9)
+
+
+@every_baseline
+def test_training_stops_when_patience_is_over(method):
+    train, valid, _ = parts(random_log())
+    one = make(method, epochs=9, patience=1, learning_rate=1e-12)
+    one.fit(train, valid)
+    assert len(one.history) < 9
+
+
+@every_baseline
+def test_a_seed_gives_the_same_scores_again_and_fit_forgets(method):
+    train, valid, _ = parts(random_log())
+    before = torch.random.get_rng_state()
+    used, fresh = make(method), make(method)
+    used.fit(train, valid)
+    used.observe(valid)
+    used.fit(train, valid)
+    fresh.fit(train, valid)
+    src, dst = np.divmod(np.arange(81), 9)
+    later = np.full(81, valid.time[-1] + 1.0)
+    np.testing.assert_array_equal(used.score(src, dst, later), fresh.score(src, dst, later))
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+@pytest.mark.parametrize("method", [TGAT, JODIE, TGN, DyRep])
+def test_events_with_other_features_than_in_training_are_refused(method):
+    train, valid, _ = parts(random_log(features=2))
+    one = make(method)
+    one.fit(train, valid)
+    with pytest.raises(EventError, match="have 2 features, these have 0"):
+        one.observe(replace(valid, features=None))
+
+
+@every_method
+def test_the_past_is_not_asked_and_does_not_come_late(method, fitted):
+    one, train = fitted.copy(method), fitted.train
+    with pytest.raises(QueryError, match="use replay"):
+        one.score(np.array([0]), np.array([1]), train.time[-1:])
+    with pytest.raises(LateEventError, match="in order of time"):
+        one.observe(train)
+
+
+@every_baseline
+def test_wrong_settings_and_a_question_before_the_fit_are_refused(method):
+    with pytest.raises(ConfigError, match="at least 1"):
+        method(width=0)
+    with pytest.raises(ConfigError, match="at least 1"):
+        method(learning_rate=0.0)
+    with pytest.raises(StateError, match="call fit first"):
+        method().score(np.array([0]), np.array([1]), np.array([1.0]))
+    assert issubclass(method, Learner)
+
+
+def test_heads_must_divide_the_width_and_there_must_be_layers():
+    for method in (TGAT, TGN):
+        with pytest.raises(ConfigError, match="divide the width"):
+            method(width=8, heads=3)
+    with pytest.raises(ConfigError, match="layers and neighbours"):
+        TDGNN(layers=0)
+    with pytest.raises(ConfigError, match="layers, neighbours"):
+        TGAT(neighbours=0)

@@ -1,0 +1,72 @@
+"""compare: the table, the files and the JSON."""
+
+import csv
+import json
+
+import pytest
+
+from tapgnn.cli.compare import FIGURES, comparison_table
+from tapgnn.data import read_events
+from tapgnn.evaluation import checksum
+from tests.cli.command import tapgnn
+
+
+@pytest.fixture(scope="module")
+def compared(log, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("comparison")
+    words = ("--methods", "recency, edgebank", "--protocol", "paper", "--seeds", 2, "--json", "--out", folder)
+    outcome = tapgnn("compare", log, *words)
+    assert outcome.code == 0, outcome.err
+    return folder, outcome
+
+
+def test_the_json_has_every_figure_of_every_method(compared, log):
+    _, outcome = compared
+    found = outcome.last
+    assert list(found["methods"]) == ["recency", "edgebank"]
+    for row in found["methods"].values():
+        assert {*FIGURES, "auc_std", "sees_history"} <= set(row)
+        assert row["sees_history"] is True
+        assert 0 <= row["auc_mean"] <= 1
+    assert (found["protocol"], found["seeds"], found["simulated"]) == ("paper", [0, 1], True)
+    assert found["data"]["sha256"] == checksum(read_events(log))
+    assert found["versions"]["torch"]
+    assert outcome.out.count("\n") == 1
+
+
+def test_the_table_and_the_way_there_are_said_on_standard_error(compared):
+    _, outcome = compared
+    assert "[1/4] recency, seed 0 ..." in outcome.err
+    assert "[4/4] edgebank, seed 1: AUC" in outcome.err
+    assert "imulated" in outcome.err
+    words = outcome.err.split()
+    for word in ("sees", "history", "AUC", "MRR", "acc."):
+        assert word in words
+
+
+def test_the_folder_holds_the_results_and_the_table(compared):
+    folder, outcome = compared
+    assert json.loads((folder / "comparison.json").read_text()) == outcome.last
+    with open(folder / "comparison.csv", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["method"] for row in rows] == ["recency", "edgebank"]
+    assert float(rows[0]["auc_mean"]) == outcome.last["methods"]["recency"]["auc_mean"]
+    assert rows[0]["error"] == ""
+
+
+def test_a_failed_method_is_called_so_in_the_table():
+    table = comparison_table({"tgn": {"error": "no memory left"}, "recency": {"auc_mean": 0.5, "sees_history": True}})
+    assert list(table.columns[-1].cells) == ["failed", "yes"]
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--methods", "tng"), "no method is called 'tng'; the methods are tapgnn"),
+        (("--methods", ","), "no method was named"),
+        (("--methods", "recency", "--protocol", "odd"), "protocol 'odd' is not one of"),
+        (("--methods", "recency", "--seeds", 0), "at least one seed"),
+    ],
+)
+def test_a_wrong_request_is_one_line(log, words, says):
+    assert says in tapgnn("compare", log, *words).err.splitlines()[-1]

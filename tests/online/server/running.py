@@ -1,0 +1,86 @@
+"""A real server on a free port of this machine, in threads of this process."""
+
+import contextlib
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import numpy as np
+
+from tapgnn import Events
+from tapgnn.model import load_model
+from tapgnn.online.client import Client
+from tapgnn.online.engine import Engine
+from tapgnn.online.server.service import Service, Settings
+from tapgnn.online.server.serving import address, listen, make_server
+
+WIDTH = 2
+
+
+def random_log(size=600, accounts=40, merchants=12, seed=0, start=1_000_000.0):
+    """A bipartite log with two features and a rare label, times a few seconds apart."""
+    rng = np.random.default_rng(seed)
+    time = start + np.cumsum(rng.choice([0.0, 5.0, 20.0, 60.0], size))
+    src = [f"a{number}" for number in rng.integers(0, accounts, size)]
+    dst = [f"m{number}" for number in (rng.random(size) ** 2 * merchants).astype(int)]
+    label = (rng.random(size) < 0.05).astype(int)
+    vectors = np.column_stack([rng.normal(size=size) + label, rng.normal(size=size)])
+    return Events.from_arrays(src, dst, time, vectors, label)
+
+
+def rows_of(log):
+    """The rows of a log as a client sends them."""
+    ids = log.vocabulary.ids
+    columns = zip(log.src.tolist(), log.dst.tolist(), log.time.tolist(), log.features.tolist(), strict=True)
+    return [(ids[src], ids[dst], time, features) for src, dst, time, features in columns]
+
+
+@dataclass
+class Running:
+    """A server that runs: where, and what is behind it."""
+
+    url: str
+    service: Service
+
+    @property
+    def engine(self):
+        return self.service.intake.engine
+
+    def client(self, **options):
+        return Client(self.url, **options)
+
+    def http(self, **options):
+        return httpx.Client(base_url=self.url, timeout=30, **options)
+
+
+@contextlib.contextmanager
+def running(model: Path, journal, settings=None, sources=(), port=0, opening=lambda url: None, **options):
+    """Serve a model until the block ends; the server then stops as on SIGTERM.
+
+    `opening` is called with the address while the engine waits to be opened.
+    """
+    looked = threading.Event()
+
+    def open_engine():
+        looked.wait()
+        return Engine.open(model, journal, **options)
+
+    service = Service(open_engine, settings or Settings(window=500), sources)
+    server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
+    thread.start()
+    found = Running(address(socket), service)
+    try:
+        opening(found.url)
+        looked.set()
+        with found.client() as client:
+            while not client.is_ready():
+                if service.failure is not None:
+                    raise service.failure
+        yield found
+    finally:
+        looked.set()
+        server.should_exit = True
+        thread.join()
+        socket.close()
