@@ -1,4 +1,4 @@
-"""The compiled form for a few events gives the rows, states and scores of the general form."""
+"""The forms without gradients, compiled whole, give the rows, states and scores of the general form."""
 
 import numpy as np
 import pytest
@@ -61,3 +61,16 @@ def test_new_weights_are_used_at_once(data):
 def test_other_models_take_the_general_form(changes):
     kernel = changes.pop("kernel", "adaptive")
     assert Step.of(tiny_model(kernel, **{"time_width": 0, **changes}), None) is None
+
+
+@given(data=st.data())
+def test_attention_without_gradients_gives_the_same_numbers(data):
+    events = data.draw(streams())
+    model = tiny_model("attention", events.vocabulary)
+    pieces = data.draw(cuts(events))
+    general, general_state = scores_along(model, pieces)
+    with torch.no_grad():
+        fast, fast_state = scores_along(model, pieces)
+    for one, other in zip(general, fast, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-10)
+    assert_same_state(general_state, fast_state)

@@ -54,8 +54,7 @@ def test_the_parts_add_up_to_the_score(kernel, data):
     assert found.older == 0.0
     assert found.remembered == found.events == len(found.causes)
     whole = found.base + sum(cause.embedding for cause in found.causes)
-    # The path from empty sums has kinks; its quadrature is good to a few thousandths.
-    assert whole == pytest.approx(found.logit, abs=0.05)
+    assert whole == pytest.approx(found.logit, abs=1e-8)
     assert sum(abs(cause.share) for cause in found.causes) == pytest.approx(1.0) or not any(
         cause.effect for cause in found.causes
     )

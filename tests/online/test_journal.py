@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tapgnn.errors import ConfigError, JournalError
-from tapgnn.online.engine import Engine
+from tapgnn.errors import ConfigError, JournalError, LateEventError
+from tapgnn.online.engine import Engine, Request
 from tapgnn.online.journal import open_journal
 from tapgnn.online.record import Entry, Kind
+from tapgnn.online.rewriting import migrate
 
 from .live import saved_model
 
@@ -110,6 +111,20 @@ def test_a_newer_format_is_refused(filled):
     assert digest
 
 
+def test_rows_of_another_layout_are_refused_until_they_are_rebuilt(filled):
+    place, digest = filled
+    journal = open_journal(place)
+    facts = journal.facts()["checkpoint"]
+    facts["layout"][0][1] += 1
+    journal.set_facts({"checkpoint": facts})
+    journal.close()
+    with pytest.raises(JournalError, match=r"another version of tapgnn.*migrate"):
+        Engine.open(saved_model(), place)
+    migrate(place, saved_model())
+    with Engine.open(saved_model(), place) as engine:
+        assert engine.state_digest() == digest
+
+
 def test_a_full_disk_refuses_the_batch_and_keeps_the_rest(place):
     with Engine.open(saved_model(), place, checkpoint_every=1000) as engine:
         fill(engine, 0, 5)
@@ -126,6 +141,10 @@ def test_a_full_disk_refuses_the_batch_and_keeps_the_rest(place):
         assert (engine.state_digest(), engine.status()["position"]) == (digest, taken)
         assert engine.offsets() == {("topic", 0): taken - 1}
         assert np.isfinite(engine.score([0], [1])).all()
+        large = {"src": [0] * 2000, "dst": [1] * 2000, "time": [1e9 + 5000] * 2000}
+        many = engine.observe_many([Request((0, 1, 1e9), "late", 0), Request(large, "large", 0)])
+        assert isinstance(many[0].error, LateEventError)
+        assert "disk is full" in str(many[1].error)
         _free_disk(engine._journal)
         fill(engine, taken, taken + 4)
         digest = engine.state_digest()

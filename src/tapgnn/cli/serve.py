@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -146,6 +147,9 @@ def serve(
     there. SIGTERM and Ctrl-C end it in order, with code 0. Logs are JSON lines on standard error.
     """
     _check_installed()
+    # One thread a product: several that spin on a busy machine are far slower. Read when numba and BLAS are loaded.
+    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from tapgnn.model import load_model
@@ -156,7 +160,6 @@ def serve(
     from tapgnn.online.server.service import Service, Settings
     from tapgnn.online.server.tokens import Tokens
 
-    # One thread a product: several that spin on a busy machine are far slower.
     threadpool_limits(limits=1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)

@@ -7,6 +7,7 @@ AGG   numerator and denominator of one instant, relative to the largest alpha of
 PROP  m_i = max(m_{i-1}, m), both sums rescaled to it and added to the carried ones        read  numerator / denominator
 
 The paper's appendix drops the carried numerator and lets exp overflow. The state is (m, numerator, denominator).
+Without gradients AGG, PROP and read are one loop.
 """
 
 import torch
@@ -14,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
 from tapgnn.kernels.kernel import Flow, Kernel, add_up
+from tapgnn.kernels.loops import over_segments, softmax_forward, view
 from tapgnn.kernels.scan import gather_sum, scan_logsumexp, scan_max
 
 
@@ -41,6 +43,12 @@ class Attention(Kernel):
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         alpha = self._alpha(value, index, own, flow)
+        if value.device.type == "cpu" and not torch.is_grad_enabled():
+            read = value.new_empty(len(flow.degree), self.width)
+            last = torch.empty_like(carried, memory_format=torch.contiguous_format)
+            arrays = (flow.inbox, index, alpha, value, carried, read, last)
+            over_segments(softmax_forward, view(flow.chain), self.width, *[view(array) for array in arrays])
+            return read, last
         with torch.no_grad():
             nothing = alpha.new_full((len(flow.degree), 1), -torch.inf)
             _, peak = scan_max(alpha.unsqueeze(1), nothing, flow.inbox)

@@ -262,3 +262,36 @@ def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):
             else:
                 for j in range(width):
                     grad_value[row, j] += grad[i, j]
+
+
+@compiled
+def softmax_forward(first, last, chain, inbox, index, score, value, carried, read, final):  # type: ignore[no-untyped-def]
+    """The softmax-weighted mean of all messages so far, for every row of the chains first to last.
+
+    carried and final [C, 2 + d] hold the largest score so far, and the numerator and denominator relative to it.
+    """
+    width = value.shape[1]
+    numerator = np.empty(width)
+    for c in range(first, last):
+        peak, denominator = carried[c, 0], carried[c, width + 1]
+        for j in range(width):
+            numerator[j] = carried[c, 1 + j]
+        for i in range(chain[c], chain[c + 1]):
+            before = peak
+            for m in range(inbox[i], inbox[i + 1]):
+                peak = max(peak, score[m])
+            kept = np.exp(before - peak) if before > -np.inf else 0.0
+            denominator *= kept
+            for j in range(width):
+                numerator[j] *= kept
+            for m in range(inbox[i], inbox[i + 1]):
+                weight = np.exp(score[m] - peak)
+                message = value[index[m]]
+                denominator += weight
+                for j in range(width):
+                    numerator[j] += weight * message[j]
+            for j in range(width):
+                read[i, j] = numerator[j] / denominator
+        final[c, 0], final[c, width + 1] = peak, denominator
+        for j in range(width):
+            final[c, 1 + j] = numerator[j]

@@ -23,8 +23,8 @@ class Config:
     """All that decides the shape of a model; times are in the unit of the user's log.
 
     kernel, layers, width        the AP blocks: which kernel, K, d
-    roles                        messages have their own weights as source and as destination
-    self_connection              a block adds its own transformed input and normalises (LayerNorm)
+    roles                        messages pass a gate of their own as source and as destination
+    self_connection              a block adds its own weighed input and normalises (LayerNorm)
     time_width                   channels of cos(W t + b) given to every block (eq. 7), 0 for none
     rates                        learned rates of the adaptive kernel, on each of its two clocks
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk

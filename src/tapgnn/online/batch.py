@@ -141,6 +141,9 @@ def _from_events(events: Events) -> Batch:
 
 def _from_columns(table: dict[str, Any]) -> Batch:
     plain = _plain_ids(table)
+    times = _plain_times(table["time"]) if table.keys() == {"src", "dst", "time"} else None
+    if plain is not None and times is not None and len(times) == len(plain[1]) == len(plain[2]):
+        return Batch(*plain, times)
     # Ids that are numbered already need no more than as many places.
     src, dst = (table["src"], table["dst"]) if plain is None else (np.zeros_like(plain[1]), np.zeros_like(plain[2]))
     try:
@@ -166,6 +169,18 @@ def _plain_ids(table: dict[str, Any]) -> tuple[list[Id], Ints, Ints] | None:
     place: dict[Id, int] = {}
     src, dst = ([place.setdefault(name, len(place)) for name in side] for side in sides)
     return list(place), np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64)
+
+
+def _plain_times(time: Any) -> Floats | None:
+    """The times as floats, where every one is plainly a finite number."""
+    if isinstance(time, list) and not {*map(type, time)} <= {int, float}:
+        return None
+    try:
+        times = np.asarray(time, dtype=np.float64) if isinstance(time, list) else time
+    except OverflowError:
+        return None
+    plain = isinstance(times, np.ndarray) and times.ndim == 1 and times.dtype == np.float64
+    return times if plain and np.isfinite(times).all() else None
 
 
 def _time_order(time: Any, size: int) -> Ints:

@@ -19,7 +19,7 @@ from tapgnn.online.journal import Journal
 from tapgnn.online.pending import Pending
 from tapgnn.online.policy import Policy
 from tapgnn.online.record import Node
-from tapgnn.online.rows import BLOCK, pack_rows, row_slices, unpack_rows
+from tapgnn.online.rows import BLOCK, pack_rows, row_layout, row_slices, unpack_rows
 
 # Writing a row costs about as much as replaying two events. Without a wish of the caller, a checkpoint is made when it
 # adds little to the work since the last one, or when that would take too long to do again.
@@ -63,6 +63,7 @@ class Checkpoints:
             "position": fold.position,
             "oldest": int(fold.pending.position.min()) if len(fold.pending) else fold.position + 1,
             "rows": int(((stored | write) & ~vacant).sum()),
+            "layout": row_layout(fold.state),
             "size": fold.state.size,
             "clock": fold.clock,
             "events": fold.state.events,
@@ -104,6 +105,11 @@ class Checkpoints:
         facts, fold = self.journal.facts().get("checkpoint"), self.fold
         if facts is None:
             return
+        if facts["layout"] != row_layout(fold.state):
+            raise JournalError(
+                f"{self.journal.name}: its checkpoint was made by another version of tapgnn, whose rows are different; "
+                "rebuild it from the records with 'tapgnn migrate' (nothing was changed)"
+            )
         count = self._restore_rows(facts["size"])
         if count != facts["rows"]:
             raise JournalError(

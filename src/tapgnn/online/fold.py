@@ -130,9 +130,10 @@ class Fold:
         before = self.clock
         late = self.policy.late if self.policy.late == "merge" else "reject"
         for piece in events.events(self.roster).chunks(CHUNK):
-            # Aligned as torch wants it: the same bits then come out of the same numbers.
-            aligned = None if piece.features is None else torch.from_numpy(piece.features).clone().numpy()
-            trace, self.state = self.model.advance(replace(piece, features=aligned), self.state, late)
+            if piece.features is not None:
+                # Aligned as torch wants it: the same bits then come out of the same numbers.
+                piece = replace(piece, features=torch.from_numpy(piece.features).clone().numpy())
+            trace, self.state = self.model.advance(piece, self.state, late)
             self.changed[trace.view.nodes + 1] = True
             yield piece, trace
         self._forget(before)

@@ -147,9 +147,18 @@ class Journal(ABC):
             dropped = self.run("SELECT dropped FROM producers WHERE name = ?", (producer,))[0][0]
             return Record(0, Kind.EVENTS, producer, sequence, b"") if sequence <= dropped else None
 
+    def check_certain(self) -> None:
+        """Refuse to go on after a commit of which it is not known whether it happened."""
+        if self.doubtful:
+            raise JournalError(
+                f"{self.name}: it is not known whether the last commit, after position {self.head}, happened; open the "
+                "engine again, the journal knows"
+            )
+
     def append(self, entries: Sequence[Entry]) -> list[Record]:
         """Write entries at the end, in one transaction; when it returns they are safe."""
         with self._lock:
+            self.check_certain()
             records = [
                 Record(self.head + 1 + number, entry.kind, entry.producer, entry.sequence, entry.payload)
                 for number, entry in enumerate(entries)

@@ -32,12 +32,14 @@ class Live:
     where       a State, or a Trace where events are held: `model.query(where, rows, times)`, `model.score(where, ...)`
     clock       time of the newest instant absorbed; ask for times after it
     now         the earliest time that sees every event so far, the held ones included
+    fold        what all of these are parts of
     """
 
     model: Model
     where: State | Trace
     clock: float
     now: float
+    fold: Fold
 
 
 class Questions:
@@ -59,7 +61,7 @@ class Questions:
             except BaseException:
                 self._writer.broken = True
                 raise
-            yield Live(fold.model, where, fold.clock, fold.now)
+            yield Live(fold.model, where, fold.clock, fold.now, fold)
 
     def embed(self, nodes: Ids, time: ArrayLike | None = None) -> Scores:
         """z(v,t) [Q, d] of nodes at times (None: now); a node never seen is a normal case."""
@@ -86,7 +88,7 @@ class Questions:
             raise QueryError(f"k is how many destinations to give, at least 1, not {k}")
         with self._asked(time) as (live, when):
             names = live.model.vocabulary
-            pool = self._destinations() if candidates is None else names.known_rows(candidates)
+            pool = _destinations(live.fold) if candidates is None else names.known_rows(candidates)
             asked = torch.from_numpy(np.concatenate([names.rows([src]), pool])).to(live.model.device)
             moment = torch.full(asked.shape, float(when), dtype=torch.float64, device=asked.device)
             best = torch.topk(live.model.link(live.where.past(asked, moment), 1), min(k, len(pool)))
@@ -99,7 +101,7 @@ class Questions:
         check_aspects(self._fold, ("risk",))
         batch = Batch.of(events, self._fold.model.config)
         with self._asked(batch.time) as (live, when):
-            names, classifier = live.model.vocabulary.rows(batch.ids), self._fold.origin.classifier
+            names, classifier = live.model.vocabulary.rows(batch.ids), live.fold.origin.classifier
             if classifier is None:
                 return np.empty(0)
             src, dst = names[batch.src], names[batch.dst]
@@ -112,19 +114,19 @@ class Questions:
         with self.live(np.inf if when is None else float(np.max(when, initial=-np.inf))) as live:
             yield live, np.asarray(live.now) if when is None else when
 
-    def _destinations(self) -> Ints:
-        """The rows that may be recommended."""
-        fold, items = self._fold, self._fold.origin.candidates
-        living = fold.roster.living()
-        if items is None:
-            return living
-        received = fold.state.facts[1 : fold.state.size + 1, COUNT][:, DESTINATION].numpy(force=True) > 0
-        received[items] = True
-        return living[received[living]]
-
     def _check_open(self) -> None:
         if self._closed:
             raise StateError("the engine is closed; open it again")
+
+
+def _destinations(fold: Fold) -> Ints:
+    """The rows that may be recommended."""
+    items, living = fold.origin.candidates, fold.roster.living()
+    if items is None:
+        return living
+    received = fold.state.facts[1 : fold.state.size + 1, COUNT][:, DESTINATION].numpy(force=True) > 0
+    received[items] = True
+    return living[received[living]]
 
 
 def _spread(when: Floats, rows: Ints) -> Floats:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,11 @@ from tapgnn.model import Model, State
 from tapgnn.model.state import ARENAS
 
 BLOCK = 4_096
+
+
+def row_layout(state: State) -> list[list[Any]]:
+    """What the bytes of a row mean: name, columns and type of each arena."""
+    return [[name, getattr(state, name).shape[1], str(getattr(state, name).dtype)] for name in ARENAS]
 
 
 def pack_rows(state: State, nodes: Ints) -> NDArray[np.uint8]:

@@ -119,16 +119,15 @@ def excerpt(model: Model, trace: RecordedTrace) -> Excerpt:
     size = len(trace.event_time)
     end = np.empty((size, 2), dtype=np.int64)
     end[view.event, 1 - view.role] = view.sender
-    ids = model.vocabulary.ids
-    node = view.nodes[view.owner()[end]]
-    names = np.empty((size, 2), dtype=object)
-    names[:] = [[ids[src], ids[dst]] for src, dst in node.tolist()]
+    node = view.nodes[view.owner()[end.reshape(-1)]]
+    names = np.empty(2 * size, dtype=object)
+    names[:] = list(map(model.vocabulary.ids.__getitem__, node.tolist()))
     ends = torch.from_numpy(end.reshape(-1))
     seen = trace.events_before + np.searchsorted(trace.event_time, trace.event_time, side="right")
     degree = trace.facts[:, COUNT].sum(dim=1)
     return Excerpt(
-        names[:, 0],
-        names[:, 1],
+        names[0::2],
+        names[1::2],
         trace.event_time,
         seen.astype(np.float64),
         trace.embedding.index_select(0, ends).reshape(size, 2, -1),
@@ -168,11 +167,14 @@ class Window:
         if not isinstance(trace, RecordedTrace) or not len(trace.event_time):
             return
         fresh = excerpt(model, trace)
-        first = max(len(fresh) - self.size, 0)
-        place = (self.count + np.arange(first, len(fresh))) % self.size
+        done = max(len(fresh) - self.size, 0)
+        while done < len(fresh):
+            place = (self.count + done) % self.size
+            stop = min(done + self.size - place, len(fresh))
+            for part in fields(Excerpt):
+                getattr(self._ring, part.name)[place : place + stop - done] = getattr(fresh, part.name)[done:stop]
+            done = stop
         self.count += len(fresh)
-        for part in fields(Excerpt):
-            getattr(self._ring, part.name)[place] = getattr(fresh, part.name)[first:]
 
     def latest_nodes(self, most: int) -> list[Id]:
         """Up to `most` nodes, the most recently active first."""

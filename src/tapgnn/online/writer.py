@@ -112,11 +112,7 @@ class Writer:
         """Refuse to go on after something broke in the middle."""
         if self.broken:
             raise StateError("the engine broke while it applied a batch; open it again, the journal has everything")
-        if self.journal.doubtful:
-            raise JournalError(
-                f"{self.journal.name}: it is not known whether the last commit, after position {self.journal.head}, "
-                "happened; open the engine again, the journal knows"
-            )
+        self.journal.check_certain()
 
     def _take_group(self, requests: Sequence[Request]) -> list[Outcome]:
         outlook, outcomes, seen = self.fold.outlook(), list[Outcome](), set[tuple[str, int]]()
@@ -137,12 +133,21 @@ class Writer:
                 if request.producer is not None and request.sequence is not None:
                     seen.add((request.producer, request.sequence))
         if ready:
-            records = self.journal.append([entry for *_, entry in ready])
-            for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
-                late = self.fold.outlook().late(batch)
-                outcome.answers = self.apply(record, batch, request.ask)
-                outcome.receipt = self.receipt(record.position, len(batch), late=late)
+            self._commit(ready)
         return outcomes
+
+    def _commit(self, ready: Sequence[tuple[Outcome, Request, Batch, Entry]]) -> None:
+        """Append what is ready in one transaction and apply it; what the journal cannot take, it takes nothing of."""
+        try:
+            records = self.journal.append([entry for *_, entry in ready])
+        except JournalError as error:
+            for outcome, *_ in ready:
+                outcome.error = error
+            return
+        for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
+            late = self.fold.outlook().late(batch)
+            outcome.answers = self.apply(record, batch, request.ask)
+            outcome.receipt = self.receipt(record.position, len(batch), late=late)
 
     def _prepare(self, request: Request, outlook: Outlook, outcome: Outcome) -> tuple[Batch, Entry] | None:
         """Check a request against what will be; None for a duplicate."""

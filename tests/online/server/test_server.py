@@ -18,6 +18,8 @@ from tapgnn.online.server.guards import Limits
 from tapgnn.online.server.service import Service, Settings
 from tapgnn.online.server.serving import address, check_address, listen, make_server
 from tapgnn.online.server.tokens import Tokens
+from tapgnn.online.sources.kafka import KafkaSource
+from tapgnn.online.sources.tail import FileSource
 from tests.online.server.running import running
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -395,8 +397,38 @@ def test_an_engine_that_cannot_be_opened_stops_the_server(model, tmp_path):
     assert isinstance(service.failure, JournalError)
 
 
-def test_answers_carry_the_headers_of_safety_and_logs_nothing_of_the_content(server, rows, caplog):
-    with caplog.at_level("INFO", logger="tapgnn.online.server"), server.http() as http:
+def test_a_topic_of_kafka_reaches_the_journal_with_its_offset_and_goes_on_there(model, rows, tmp_path):
+    kafka = pytest.importorskip("confluent_kafka")
+    producer = kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
+    broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
+    for start, stop in ((0, 20), (20, 50)):
+        for line in as_lines(rows[start:stop]).split(b"\n"):
+            producer.produce("payments", line, partition=0)
+        assert producer.flush(10) == 0
+        source = KafkaSource(f"{broker.host}:{broker.port}", "payments")
+        with running(model, tmp_path / "state.db", sources=[source]) as server:
+            while server.engine.status()["accepted"] < stop:
+                threading.Event().wait(0.02)
+            assert server.engine.offsets() == {("kafka:payments", 0): stop}
+            with server.http() as http:
+                assert "tapgnn_source_lag" in http.get("/metrics").text
+    with Engine.open(model, tmp_path / "state.db") as engine:
+        assert engine.status()["accepted"] == 50
+
+
+def test_a_source_that_fails_stops_the_server_and_says_why(model, tmp_path):
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"src": "a", "dst": "b", "time": "soon"}\n')
+    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), Settings(window=100), [FileSource(path)])
+    listening = listen("127.0.0.1", 0)
+    make_server(service, load_model(model).config).run(sockets=[listening])
+    listening.close()
+    assert "events.jsonl line 1" in str(service.failure)
+
+
+def test_answers_carry_the_headers_of_safety_and_logs_nothing_of_the_content(model, rows, tmp_path, caplog):
+    caplog.set_level("INFO", logger="tapgnn.online.server")
+    with running(model, tmp_path / "state.db") as server, server.http() as http:
         answer = http.get("/")
         assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
         assert answer.headers["x-content-type-options"] == "nosniff"
@@ -404,6 +436,7 @@ def test_answers_carry_the_headers_of_safety_and_logs_nothing_of_the_content(ser
         secret = {"producer": "secret-name", "sequence": 1}
         send(http, as_lines([("secret-node", "m1", rows[0][2], [0.0, 0.0])]), NDJSON, **secret)
         http.get("/v1/secret-path")
+    # The server has stopped when it has logged all that it answered.
     lines = [record.fields for record in caplog.records if record.message == "request"]
     assert {"/", "/v1/events", "(unknown)"} <= {line["path"] for line in lines}
     assert "secret" not in str([vars(record) for record in caplog.records])

@@ -13,14 +13,34 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from tapgnn.events import Floats
 from tapgnn.online.server.intake import Job, Taken
 
 EVENTS, SECONDS, SAMPLES = 5_000, 120, 2_000
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """A batch that arrived: its columns, chances [E] and risks [E] where they are known."""
+
+    columns: Mapping[str, Any]
+    size: int
+    chances: Floats | None
+    risks: Floats | None
+
+    def event(self, row: int) -> dict[str, Any]:
+        """One event, ready for JSON."""
+        src, dst, moment = (self.columns[name][row] for name in ("src", "dst", "time"))
+        chance = None if self.chances is None else float(self.chances[row])
+        risk = None if self.risks is None else float(self.risks[row])
+        return {"src": _plain(src), "dst": _plain(dst), "time": float(moment), "probability": chance, "risk": risk}
 
 
 class Feed:
@@ -29,7 +49,8 @@ class Feed:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self._lock = threading.Lock()
-        self._events: deque[tuple[Any, Any, float, float | None, float | None]] = deque(maxlen=EVENTS)
+        self._batches: deque[Arrivals] = deque()
+        self._held = 0
         self._pace: deque[list[float]] = deque(maxlen=SECONDS)
         self._latencies = {kind: deque[float](maxlen=SAMPLES) for kind in ("observe", "score")}
         self.total = self.scored = 0
@@ -38,22 +59,14 @@ class Feed:
         """Take note of a batch."""
         if taken.receipt.duplicate:
             return
-        columns, chances, risks = job.columns, taken.chances, taken.risks
+        chances = taken.chances
+        risks = taken.risks if taken.risks is not None or chances is None else 1.0 - chances
         spent = time.perf_counter() - job.arrived
-        first = max(job.size - EVENTS, 0)
         with self._lock:
-            for row in range(first, job.size):
-                chance = None if chances is None else float(chances[row])
-                risk = (
-                    1.0 - chance
-                    if risks is None and chance is not None
-                    else None
-                    if risks is None
-                    else float(risks[row])
-                )
-                self._events.append(
-                    (columns["src"][row], columns["dst"][row], float(columns["time"][row]), chance, risk)
-                )
+            self._batches.append(Arrivals(job.columns, job.size, chances, risks))
+            self._held += job.size
+            while self._held - self._batches[0].size >= EVENTS:
+                self._held -= self._batches.popleft().size
             self.total += job.size
             self.scored += job.size if chances is not None else 0
             bucket = self._bucket()
@@ -69,18 +82,27 @@ class Feed:
     def clear(self) -> None:
         """Forget the events, as a node's erasure asks for."""
         with self._lock:
-            self._events.clear()
+            self._batches.clear()
+            self._held = 0
 
     def newest(self, count: int) -> list[dict[str, Any]]:
         """The latest arrivals, newest first."""
         with self._lock:
-            return [_event(row) for row, _ in zip(reversed(self._events), range(count), strict=False)]
+            batches = list(self._batches)
+        rows = ((batch, row) for batch in reversed(batches) for row in reversed(range(batch.size)))
+        return [batch.event(row) for batch, row in islice(rows, count)]
 
     def riskiest(self, count: int) -> list[dict[str, Any]]:
         """Those of the latest arrivals that carry most risk."""
         with self._lock:
-            scored = [row for row in self._events if row[4] is not None]
-        return [_event(row) for row in sorted(scored, key=lambda row: -(row[4] or 0.0))[:count]]
+            batches = [batch for batch in self._batches if batch.risks is not None]
+        if not batches:
+            return []
+        risks = np.concatenate([batch.risks for batch in batches if batch.risks is not None])
+        owner = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
+        first = np.concatenate([[0], np.cumsum([batch.size for batch in batches])])
+        best = np.argsort(-risks, kind="stable")[:count]
+        return [batches[owner[place]].event(int(place - first[owner[place]])) for place in best]
 
     def pace(self) -> list[dict[str, float]]:
         """Events of each of the last seconds, oldest first; the present one is not over and left out."""
@@ -109,11 +131,6 @@ class Feed:
         if not self._pace or self._pace[-1][0] != second:
             self._pace.append([second, 0.0, 0.0])
         return self._pace[-1]
-
-
-def _event(row: tuple[Any, Any, float, float | None, float | None]) -> dict[str, Any]:
-    src, dst, moment, chance, risk = row
-    return {"src": _plain(src), "dst": _plain(dst), "time": moment, "probability": chance, "risk": risk}
 
 
 def _plain(name: Any) -> str | int:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import torch
 
 from tapgnn.errors import QueryError, TapgnnError
 from tapgnn.events import Floats
@@ -104,6 +105,8 @@ class Intake:
 
     def _open(self) -> Engine:
         engine = self._open_engine()
+        # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
+        torch.set_num_threads(1)
         if _can_classify(engine):
             self.aspects = ("score", "risk")
         return engine

@@ -68,7 +68,7 @@ class Routes:
 
     async def observe(self, request: Request, producer: Producer = None, sequence: Sequence = None) -> Response:
         """Take in events; they are durable and in the model when this is answered."""
-        taken = await self._write(request, producer, sequence, self.service.watching)
+        taken = await self._write(request, producer, sequence)
         return _json(_receipt(taken.receipt))
 
     async def score_then_observe(
@@ -78,17 +78,18 @@ class Routes:
 
         A batch that was there already has no scores: the model knows its events.
         """
-        taken = await self._write(request, producer, sequence, True)
+        taken = await self._write(request, producer, sequence, scored=True)
         known = taken.receipt.duplicate or taken.chances is None
         chances = [] if known or taken.chances is None else taken.chances.tolist()
         risks = None if known or taken.risks is None else taken.risks.tolist()
         return _json({"probabilities": chances, "risks": risks, "receipt": _receipt(taken.receipt)})
 
-    async def _write(self, request: Request, producer: str | None, sequence: int | None, scored: bool) -> Taken:
+    async def _write(self, request: Request, producer: str | None, sequence: int | None, scored: bool = False) -> Taken:
         _check_query(request, ("producer", "sequence"))
         if (producer is None) != (sequence is None):
             raise RefusalError(422, "producer and sequence belong together; give both, or neither")
         rows = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
+        scored = scored or self.service.watches(rows.size)
         return await self.service.write(Job(rows.columns, rows.size, producer, sequence, scored=scored))
 
     async def score(self, request: Request) -> Response:

@@ -37,7 +37,7 @@ class Settings:
     queue, waiting    most batches and most events that wait
     questions         most questions that wait
     window            latest events that are kept to explain scores
-    watch             score events before they are applied, for the page, while fewer than this many batches wait
+    watch             so many events a second are scored before they are applied, for the page
     """
 
     tokens: Tokens | None = None
@@ -47,7 +47,7 @@ class Settings:
     waiting: int = 200_000
     questions: int = 256
     window: int = 10_000
-    watch: int = 2
+    watch: float = 1_000.0
 
 
 class Service:
@@ -64,6 +64,7 @@ class Service:
         self._observatory: Observatory | None = None
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="tapgnn-reader")
         self._asked = 0
+        self._allowance, self._watched = 0.0, 0.0
         self._sources = sources
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -98,7 +99,7 @@ class Service:
         """Let a source deliver; one that fails stops the server, because its events would be missing."""
 
         def deliver(columns: Mapping[str, Any], place: Place | None) -> None:
-            job = Job(columns, len(columns["time"]), place=place, scored=self.watching)
+            job = Job(columns, len(columns["time"]), place=place, scored=self.watches(len(columns["time"])))
             self.intake.submit_patiently(job, self._stop)
 
         try:
@@ -130,10 +131,15 @@ class Service:
             raise TapgnnError("the window of recent events is not there yet; ask again")
         return self._observatory
 
-    @property
-    def watching(self) -> bool:
-        """Whether there is time to score events for the page."""
-        return self.intake.queued_batches < self.settings.watch
+    def watches(self, size: int) -> bool:
+        """Whether a batch is scored for the page: so many events a second, and none while other batches wait."""
+        now = time.monotonic()
+        self._allowance = min(self._allowance + (now - self._watched) * self.settings.watch, self.settings.watch)
+        self._watched = now
+        if self._allowance <= 0 or self.intake.queued_batches > 1:
+            return False
+        self._allowance -= size
+        return True
 
     async def write(self, job: Job) -> Taken:
         """Queue a batch and wait until it is durable and applied."""

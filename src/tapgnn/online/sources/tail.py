@@ -68,14 +68,7 @@ class FileSource:
         if start is None:
             return
         begin, number, identity = start
-        at = known.get((self.name, identity), begin)
-        size = os.fstat(stream.fileno()).st_size
-        if at > size:
-            _log.warning("%s is shorter than what was read of it (%d of %d bytes): it was cut, and is read anew",
-                         self.path.name, size, at)  # fmt: skip
-            at = begin
-        elif known and at == begin and any(key[0] == self.name for key in known):
-            _log.warning("%s is another file than the one read before: it is read from its start", self.path.name)
+        at = self._resume(stream, begin, identity, known)
         stream.seek(begin)
         number += _count_lines(stream, at - begin)
         rest = b""
@@ -102,6 +95,17 @@ class FileSource:
             known[self.name, identity] = at
             if columns is not None:
                 deliver(columns, (self.name, identity, at))
+
+    def _resume(self, stream: BinaryIO, begin: int, identity: int, known: Places) -> int:
+        """How far this very file was read before; its first event where it was not, or was cut since."""
+        at, size = known.get((self.name, identity), begin), os.fstat(stream.fileno()).st_size
+        if at > size:
+            _log.warning("%s is shorter than what was read of it (%d of %d bytes): it was cut, and is read anew",
+                         self.path.name, size, at)  # fmt: skip
+            at = begin
+        elif known and at == begin and any(key[0] == self.name for key in known):
+            _log.warning("%s is another file than the one read before: it is read from its start", self.path.name)
+        return at
 
     def _start(self, stream: BinaryIO, reader: RowReader, stop: threading.Event) -> tuple[int, int, int] | None:
         """Where the first event begins, its line, and the identity of the file; waits until there is one."""
