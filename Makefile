@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEMO_PORT ?= 8765
 
 .PHONY: setup test check demo bench clean
 
@@ -25,14 +26,20 @@ check: setup
 demo: setup
 	mkdir -p demo
 	@echo "== 1. A SIMULATED payment network: accounts, merchants, daily rhythm, fraud rings. Nothing in it is real."
-	$(BIN)/tapgnn simulate demo/payments.parquet --events 50000 --accounts 3000 --merchants 300 --days 90 --fraud 0.01
-	$(BIN)/tapgnn inspect demo/payments.parquet
+	$(BIN)/tapgnn simulate demo/payments.csv --events 60000 --accounts 3000 --merchants 300 --days 108 --fraud 0.01
+	head -n 50001 demo/payments.csv > demo/past.csv
+	$(BIN)/tapgnn inspect demo/past.csv
 	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
-	$(BIN)/tapgnn evaluate demo/payments.parquet --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
+	$(BIN)/tapgnn evaluate demo/past.csv --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
 	@echo "== 3. Train on everything, learn to tell fraud, save, and write a report."
-	$(BIN)/tapgnn fit demo/payments.parquet --epochs 3 --classify --threads 1 --out demo/model
+	$(BIN)/tapgnn fit demo/past.csv --epochs 3 --classify --threads 1 --force --out demo/model
 	@echo "== 4. Ask the saved model: whom will this account pay next?"
 	$(BIN)/tapgnn rank demo/model a00001 -k 5
+	@echo "== 5. Live: a server on this machine alone takes in the payments that come after."
+	rm -f demo/state.db*
+	@$(BIN)/tapgnn serve demo/model --journal demo/state.db --port $(DEMO_PORT) --log-level warning & server=$$!; \
+	trap 'kill -TERM $$server; wait $$server' EXIT; \
+	$(BIN)/tapgnn replay demo/payments.csv --server http://127.0.0.1:$(DEMO_PORT)
 	@echo
 	@echo "The reports: demo/evaluation/report.html and demo/model/report.html (open them in a browser)."
 	@echo "Next: $(BIN)/tapgnn --help, the examples in README.md, or your own log: $(BIN)/tapgnn evaluate LOG.csv --threads 1"

@@ -7,8 +7,9 @@
                       two and three layers each
     latency_growth    our time per batch of 200 with 1 million nodes over 10 thousand
 
-Weights are next to untrained: time does not depend on them. The times are medians of jobs that take turns, so that a slow
-moment hits both; single events in turns of 25, since a server has its caches to itself. Prints one JSON object as the last line.
+Weights are next to untrained: time does not depend on them. The times are medians of jobs that take turns, so that a
+slow moment hits both; single events in turns of 25, since a server has its caches to itself. Prints one JSON object as
+the last line.
 """
 
 import json

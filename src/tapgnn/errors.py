@@ -42,3 +42,23 @@ class DatasetError(TapgnnError):
 
 class JournalError(TapgnnError):
     """A journal that cannot be used: in use, damaged, full, newer, or of another model."""
+
+
+class UnavailableError(TapgnnError):
+    """A live engine that is not there: still replaying, stopping, or failed."""
+
+
+class OverloadError(TapgnnError):
+    """More is waiting for a live engine than it lets wait; `seconds` says when to try again."""
+
+    def __init__(self, message: str, seconds: int) -> None:
+        super().__init__(message)
+        self.seconds = seconds
+
+
+class ServerError(TapgnnError):
+    """A server refused, or could not be reached; `status` is that of its answer, None where there was none."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status

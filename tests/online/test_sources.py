@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tapgnn.errors import DataError
+from tapgnn.errors import ConfigError, DataError
 from tapgnn.online.sources.kafka import KafkaSource
 from tapgnn.online.sources.rows import RowReader
 from tapgnn.online.sources.tail import FileSource, StreamSource
@@ -184,6 +184,20 @@ def test_standard_input_is_read_to_its_end_with_or_without_a_last_line_end():
     assert sink.places == {}
 
 
+def test_a_pipe_that_stays_open_is_read_as_it_fills_and_left_when_told():
+    reading, writing = os.pipe()
+    sink = Sink()
+    with (
+        open(reading, "rb") as stream,
+        open(writing, "wb", buffering=0) as pipe,
+        sink.following(StreamSource(stream)),
+    ):
+        for number in range(3):
+            pipe.write(line(number).encode())
+            sink.wait(number + 1)
+    assert sink.rows == [event(number) for number in range(3)]
+
+
 def test_features_may_stand_in_a_list_or_in_columns():
     listed = RowReader("x", "jsonl").read([b'{"src":1,"dst":2,"time":3,"features":[0.5,2]}'], 1)
     apart = RowReader("x", "jsonl").read([b'{"src":1,"dst":2,"time":3,"f0":0.5,"f1":2}'], 1)
@@ -250,6 +264,8 @@ def test_a_message_that_is_no_event_and_an_offset_that_is_gone_stop_the_source(c
     sink.places = {("kafka:spoilt", 0): 1_000}
     with sink.following(KafkaSource(servers, "spoilt")) as failure:
         assert "no longer has offset 1000" in str(failure.get(timeout=20))
+    with pytest.raises(ConfigError, match="--kafka-option"):
+        KafkaSource(servers, "x", options={"no.such": "setting"}).run(sink.deliver, {}, threading.Event())
     silent = KafkaSource("127.0.0.1:1", "x", options={"log_level": 0}, patience=0.5)
     with pytest.raises(DataError, match="does not answer"):
         silent.run(sink.deliver, {}, threading.Event())

@@ -100,7 +100,7 @@ def _target(
         from tapgnn.online.client import Client
 
         with Client(server, token, producer=f"replay-{secrets.token_hex(4)}") as client:
-            client.wait_until_ready()
+            client.wait_until_ready(120)
             yield ServerTarget(client)
         return
     from tapgnn.online.engine import Engine

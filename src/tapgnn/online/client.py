@@ -18,21 +18,13 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from tapgnn.errors import ConfigError, TapgnnError
+from tapgnn.errors import ConfigError, ServerError
 from tapgnn.events import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
 FIELDS = ("src", "dst", "time", "features", "label")
 AGAIN = (429, 503)
 MOST_PAIRS = 10_000
-
-
-class ServerError(TapgnnError):
-    """The server refused, or could not be reached; `status` is that of its answer, None where there was none."""
-
-    def __init__(self, message: str, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from tapgnn.errors import ConfigError
-from tapgnn.online.client import Client, ServerError
+from tapgnn.errors import ConfigError, ServerError
+from tapgnn.online.client import Client
 
 RECEIPT = {"accepted": 1, "duplicate": False, "late": 0, "held": 0, "position": 1}
 

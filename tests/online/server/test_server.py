@@ -426,6 +426,23 @@ def test_a_source_that_fails_stops_the_server_and_says_why(model, tmp_path):
     assert "events.jsonl line 1" in str(service.failure)
 
 
+def test_whatever_breaks_behind_the_server_stops_it(model, tmp_path):
+    class Broken:
+        name = "broken"
+
+        def run(self, deliver, places, stop):
+            raise ZeroDivisionError
+
+        def lag(self):
+            return None
+
+    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), Settings(window=100), [Broken()])
+    listening = listen("127.0.0.1", 0)
+    make_server(service, load_model(model).config).run(sockets=[listening])
+    listening.close()
+    assert "ZeroDivisionError" in str(service.failure)
+
+
 def test_answers_carry_the_headers_of_safety_and_logs_nothing_of_the_content(model, rows, tmp_path, caplog):
     caplog.set_level("INFO", logger="tapgnn.online.server")
     with running(model, tmp_path / "state.db") as server, server.http() as http:

@@ -10,10 +10,12 @@ about it that has nothing of its content.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -23,7 +25,6 @@ from tapgnn.online.server.tokens import Tokens
 
 _log = logging.getLogger("tapgnn.online.server")
 
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]", "testserver")
 WRITING = ("/v1/events", "/v1/score-then-observe")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
@@ -91,9 +92,7 @@ class Guard:
         """Refuse a request that may not be made."""
         headers, path = Headers(scope=scope), scope["path"]
         if self._tokens is None:
-            host = headers.get("host", "")
-            name = host.rpartition(":")[0] if ":" in host and not host.endswith("]") else host
-            if name not in LOOPBACK:
+            if not is_loopback(urlsplit(f"//{headers.get('host', '')}").hostname or ""):
                 raise RefusalError(421, "without a token file only loopback names are served; use http://127.0.0.1")
             return
         if not (path.startswith("/v1/") or path == "/metrics"):
@@ -119,6 +118,18 @@ class Guard:
         }
         level = logging.WARNING if status == 500 else logging.INFO
         _log.log(level, "request", extra={"fields": fields})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a name or address of a host means this machine, and nothing else.
+
+    >>> [is_loopback(host) for host in ("localhost", "127.0.0.9", "::1", "0.0.0.0", "example.org")]
+    [True, True, True, False, False]
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 class _Body:

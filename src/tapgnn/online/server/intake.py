@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tapgnn.errors import QueryError, TapgnnError
+from tapgnn.errors import OverloadError, QueryError, TapgnnError, UnavailableError
 from tapgnn.events import Floats
 from tapgnn.online.engine import Engine, Outcome, Receipt, Request
 from tapgnn.online.inquiry import Aspect
@@ -30,18 +30,6 @@ from tapgnn.online.sources import Place
 
 # Events committed together: few enough that nobody waits long for those of others.
 TOGETHER = 4_096
-
-
-class OverloadError(TapgnnError):
-    """The queue is full; `seconds` says when to try again."""
-
-    def __init__(self, message: str, seconds: int) -> None:
-        super().__init__(message)
-        self.seconds = seconds
-
-
-class UnavailableError(TapgnnError):
-    """The engine is not there: still replaying, stopping, or failed."""
 
 
 @dataclass

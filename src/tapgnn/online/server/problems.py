@@ -8,8 +8,15 @@ from http import HTTPStatus
 from pydantic import ValidationError
 from starlette.responses import Response
 
-from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, TapgnnError
-from tapgnn.online.server.intake import OverloadError, UnavailableError
+from tapgnn.errors import (
+    ConfigError,
+    EventError,
+    LateEventError,
+    OverloadError,
+    QueryError,
+    TapgnnError,
+    UnavailableError,
+)
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2

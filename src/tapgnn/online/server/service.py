@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from tapgnn.errors import TapgnnError
+from tapgnn.errors import OverloadError, TapgnnError
 from tapgnn.online.engine import Engine
 from tapgnn.online.server.feed import Feed
 from tapgnn.online.server.guards import Limits
-from tapgnn.online.server.intake import Intake, Job, OverloadError, Taken
+from tapgnn.online.server.intake import Intake, Job, Taken
 from tapgnn.online.server.metrics import Metrics
 from tapgnn.online.server.observatory import Observatory
 from tapgnn.online.server.tokens import Tokens
@@ -56,7 +56,8 @@ class Service:
     def __init__(self, open_engine: Callable[[], Engine], settings: Settings, sources: Sequence[Source] = ()) -> None:
         self.settings = settings
         self.feed = Feed()
-        self.intake = Intake(open_engine, settings.queue, settings.waiting, self._observed)
+        self._open_engine = open_engine
+        self.intake = Intake(self._open, settings.queue, settings.waiting, self._observed)
         self.metrics = Metrics(self.intake, sources)
         self.failure: TapgnnError | None = None
         self.on_failure: Callable[[], None] = lambda: None
@@ -67,52 +68,56 @@ class Service:
         self._allowance, self._watched = 0.0, 0.0
         self._sources = sources
         self._stop = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self._followers = ThreadPoolExecutor(max(1, len(sources)), thread_name_prefix="tapgnn-source")
 
     def start(self) -> None:
         """Open the engine in the background; `ready` tells when its journal is replayed."""
         self.intake.start().add_done_callback(self._opened)
 
-    def _opened(self, opened: Future[Engine]) -> None:
-        error = opened.exception()
-        if error is not None:
-            self._failed(
-                error if isinstance(error, TapgnnError) else TapgnnError(f"the engine could not be opened: {error!r}")
-            )
-            return
-        engine = opened.result()
-        with engine.live() as live:
-            warm_up(live.model)
-        self._observatory = Observatory(engine, self.settings.window)
-        _log.info("ready", extra={"fields": {"position": engine.status()["position"]}})
-        for source in self._sources:
-            thread = threading.Thread(target=self._follow, args=(source, engine), name=source.name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+    def _open(self) -> Engine:
+        """The engine, with everything around it that needs it."""
+        engine = self._open_engine()
+        try:
+            with engine.live() as live:
+                warm_up(live.model)
+            self._observatory = Observatory(engine, self.settings.window)
+        except BaseException:
+            engine.close()
+            raise
+        return engine
 
-    def _failed(self, error: TapgnnError) -> None:
-        _log.error("failed", extra={"fields": {"reason": str(error)}})
-        self.failure = error
+    def _opened(self, opened: Future[Engine]) -> None:
+        if self._failed(opened):
+            return
+        _log.info("ready", extra={"fields": {"position": opened.result().status()["position"]}})
+        for source in self._sources:
+            self._followers.submit(self._follow, source, opened.result()).add_done_callback(self._failed)
+
+    def _failed(self, work: Future[Any]) -> bool:
+        """Stop the server where work in the background ended in an error; gives whether it did."""
+        error = work.exception()
+        if error is None:
+            return False
+        told = error if isinstance(error, TapgnnError) else TapgnnError(f"the server broke: {error!r}")
+        _log.error("failed", extra={"fields": {"reason": str(told)}}, exc_info=None if told is error else error)
+        self.failure = told
         self.on_failure()
+        return True
 
     def _follow(self, source: Source, engine: Engine) -> None:
         """Let a source deliver; one that fails stops the server, because its events would be missing."""
 
         def deliver(columns: Mapping[str, Any], place: Place | None) -> None:
-            job = Job(columns, len(columns["time"]), place=place, scored=self.watches(len(columns["time"])))
-            self.intake.submit_patiently(job, self._stop)
+            size = len(columns["time"])
+            self.intake.submit_patiently(Job(columns, size, place=place, scored=self.watches(size)), self._stop)
 
-        try:
-            source.run(deliver, engine.offsets(), self._stop)
-            _log.info("source ended", extra={"fields": {"source": source.name}})
-        except TapgnnError as error:
-            self._failed(error)
+        source.run(deliver, engine.offsets(), self._stop)
+        _log.info("source ended", extra={"fields": {"source": source.name}})
 
     def close(self) -> None:
         """Stop the sources, finish what is queued, checkpoint."""
         self._stop.set()
-        for thread in self._threads:
-            thread.join()
+        self._followers.shutdown(wait=True)
         self.intake.close()
         self._readers.shutdown(wait=True)
         _log.info("closed")

@@ -6,7 +6,6 @@ last checkpoint, and the process ends with code 0.
 
 from __future__ import annotations
 
-import ipaddress
 import signal
 import socket
 import sys
@@ -18,6 +17,7 @@ import uvicorn
 from tapgnn.errors import ConfigError
 from tapgnn.model import Config
 from tapgnn.online.server.app import make_app
+from tapgnn.online.server.guards import is_loopback
 from tapgnn.online.server.service import Service
 
 GRACE_SECONDS = 30
@@ -25,13 +25,7 @@ GRACE_SECONDS = 30
 
 def check_address(host: str, secured: bool) -> None:
     """Refuse to listen beyond this machine without tokens."""
-    if secured or host == "localhost":
-        return
-    try:
-        inside = ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        inside = False
-    if not inside:
+    if not secured and not is_loopback(host):
         raise ConfigError(
             f"{host} can be reached from other machines, and there are no tokens; make one with 'tapgnn token new "
             "--scope write --file tokens.json' and pass --tokens tokens.json, or listen on 127.0.0.1"

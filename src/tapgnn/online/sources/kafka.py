@@ -55,7 +55,12 @@ class KafkaSource:
             "auto.offset.reset": "error",
             **self._options,
         }
-        consumer = kafka.Consumer(settings)
+        try:
+            consumer = kafka.Consumer(settings)
+        except kafka.KafkaException as error:
+            raise ConfigError(
+                f"Kafka does not take these settings: {error.args[0].str()}; check --kafka-option"
+            ) from None
         try:
             next_offset = {part: places.get((self.name, part)) for part in self._partitions(consumer)}
             consumer.assign([

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import select
 import threading
 import zlib
 from collections.abc import Callable
@@ -157,6 +158,8 @@ class StreamSource:
         # read1 gives what is there, so that a line is not kept waiting for a full block.
         read = getattr(self._stream, "read1", self._stream.read)
         while not stop.is_set():
+            if not self._has_come():
+                continue
             block = read(BLOCK)
             rest += block
             cut = rest.rfind(b"\n") + 1 if block else len(rest)
@@ -172,6 +175,13 @@ class StreamSource:
                 deliver(columns, None)
             if not block:
                 return
+
+    def _has_come(self) -> bool:
+        """Wait a little for the stream; whether there is something to read, or its end."""
+        try:
+            return bool(select.select([self._stream.fileno()], [], [], 0.2)[0])
+        except (OSError, ValueError):
+            return True  # not a stream of the system: it never keeps anybody waiting
 
 
 def _count_lines(stream: BinaryIO, size: int) -> int:
