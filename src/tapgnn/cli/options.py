@@ -201,9 +201,10 @@ def set_threads(count: int) -> None:
 
     if count < 1:
         raise ConfigError(f"threads must be at least 1, not {count}")
-    torch.set_num_threads(count)
     most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
     numba.set_num_threads(min(count, most))
+    # Last: numba resets the threads of OpenMP, which are torch's.
+    torch.set_num_threads(count)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

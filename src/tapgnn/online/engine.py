@@ -72,8 +72,9 @@ class Engine(Questions):
         """
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
-        torch.set_num_threads(threads)
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+        # Last: numba resets the threads of OpenMP, which are torch's.
+        torch.set_num_threads(threads)
         wishes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = journal if isinstance(journal, Journal) else open_journal(str(journal))
         try:
