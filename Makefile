@@ -15,7 +15,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 test: setup
-	$(BIN)/python -m pytest
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest
 
 check: setup
 	$(BIN)/ruff check .
