@@ -55,8 +55,8 @@ def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
     model = Model(Config(**{**options, **changes}), vocabulary).double().eval()
     if model.config.head == "mlp":
         # They start at 0, and would hide the representations.
-        torch.nn.init.normal_(model.head.out.weight)
-        torch.nn.init.normal_(model.head.of_product)
+        for weight in (model.head.of_left, model.head.of_right, model.head.of_product):
+            torch.nn.init.normal_(weight)
     return model
 
 

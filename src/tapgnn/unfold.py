@@ -53,7 +53,7 @@ class Unfolding:
 
     def owner(self) -> Ints:
         """[T] the chain that each temporal node belongs to."""
-        return np.repeat(np.arange(len(self.nodes)), np.diff(self.chain))
+        return np.asarray(_owner(self.chain))
 
     def degree(self) -> Ints:
         """[T] messages received within these events up to and including the instant, with multiplicity.
@@ -144,6 +144,14 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
         role,
         event,
     )
+
+
+@nb.njit(cache=True)
+def _owner(chain: Ints) -> NDArray[np.int64]:
+    owner = np.empty(chain[-1], dtype=np.int64)
+    for c in range(len(chain) - 1):
+        owner[chain[c] : chain[c + 1]] = c
+    return owner
 
 
 @nb.njit(cache=True)

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from tapgnn import Events
-from tapgnn.kernels import adaptive, attention, gcn, mean, pool, scan
+from tapgnn.kernels import adaptive, attention, gcn, mean, pass_gate, pool, scan
 from tapgnn.model import block, normalise, projection, sketch
 from tapgnn.model import model as model_module
 from tapgnn.model.projection import Facts
@@ -36,7 +36,9 @@ def plain_forms(monkeypatch):
         monkeypatch.setattr(
             adaptive.Adaptive,
             "scan",
-            lambda self, value, index, own, flow, carried: self.plain_scan(value, index, flow, carried),
+            lambda self, value, index, own, flow, carried, gate: self.plain_scan(
+                *pass_gate(value, index, gate, flow), flow, carried
+            ),
         )
         for module in (block, projection):
             monkeypatch.setattr(module, "join_and_normalise", normalise.plainly_join_and_normalise)

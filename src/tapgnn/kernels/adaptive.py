@@ -1,7 +1,7 @@
 """Adaptive: permanent against transient causes (the paper's closing question). Each channel forgets at its own rate.
 
     w_j(u)   = exp(-rate_j . (age of u's message))         S_j = sum over u of w_j(u) value_u,j      n_j = sum of w_j(u)
-    h(v,t)   = S / n + B log(1 + n by role)
+    h(v,t)   = S / n
 
 AGG   a_i = sum of value_u        PROP  S_i = S_{i-1} exp(-rate . elapsed) + a_i, n likewise        read  as above
 
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError
 from tapgnn.kernels.fading import fade_and_read
-from tapgnn.kernels.kernel import Flow, Kernel, add_up
+from tapgnn.kernels.kernel import Flow, Kernel, add_up, pass_gate
 from tapgnn.kernels.scan import channel_groups, gather_sum, scan_sum
 
 PINNED = 2
@@ -39,7 +39,6 @@ class Adaptive(Kernel):
         self.register_buffer("role_of_count", torch.arange(2).repeat_interleave(self.groups), persistent=False)
         self.spread: Tensor
         self.role_of_count: Tensor
-        self.of_counts = nn.Linear(2 * self.groups, width, bias=False)
 
     @property
     def state_width(self) -> int:
@@ -52,11 +51,14 @@ class Adaptive(Kernel):
         still, idle = self.log_rate.new_zeros(PINNED).double(), torch.zeros_like(by_time)
         return torch.stack([torch.cat([still, by_time, idle]), torch.cat([still, idle, by_events])])
 
-    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
-        """AGG, PROP, read."""
+    def scan(
+        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor, gate: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """AGG, PROP, read; the gate [2, d] weighs messages by the role of their sender."""
         if value.device.type == "cpu":
-            return fade_and_read(value, index, flow, self._factor(flow), self.of_counts.weight, carried)
-        return self.plain_scan(value, index, flow, carried)
+            gate = value.new_ones(2, self.width) if gate is None else gate
+            return fade_and_read(value, index, gate, flow, self._factor(flow), carried)
+        return self.plain_scan(*pass_gate(value, index, gate, flow), flow, carried)
 
     def plain_scan(self, value: Tensor, index: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """`scan` operation by operation, for every device."""
@@ -89,9 +91,7 @@ class Adaptive(Kernel):
         return by_role.index_select(1, self.role_of_count)
 
     def _read(self, total: Tensor, count: Tensor) -> Tensor:
-        both = count[:, : self.groups] + count[:, self.groups :]
-        weighed: Tensor = self.of_counts(torch.log1p(count))
-        return total / self._by_channel(both) + weighed
+        return total / self._by_channel(count[:, : self.groups] + count[:, self.groups :])
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
         """[., width] the value of each channel's group; a product, because its backward is one too."""

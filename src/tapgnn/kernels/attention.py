@@ -10,6 +10,7 @@ The paper's appendix drops the carried numerator and lets exp overflow. The stat
 Without gradients AGG, PROP and read are one loop.
 """
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
@@ -42,13 +43,14 @@ class Attention(Kernel):
 
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
-        alpha = self._alpha(value, index, own, flow)
         if value.device.type == "cpu" and not torch.is_grad_enabled():
             read = value.new_empty(len(flow.degree), self.width)
-            last = torch.empty_like(carried, memory_format=torch.contiguous_format)
-            arrays = (flow.inbox, index, alpha, value, carried, read, last)
-            over_segments(softmax_forward, view(flow.chain), self.width, *[view(array) for array in arrays])
+            last = carried.clone(memory_format=torch.contiguous_format)
+            given = (flow.inbox, index, self.of_sender(value)[:, 0], self.of_receiver(own)[:, 0], value)
+            states = (np.arange(len(last)), 0, last.numpy())
+            over_segments(softmax_forward, view(flow.chain), self.width, *map(view, given), *states, view(read))
             return read, last
+        alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():
             nothing = alpha.new_full((len(flow.degree), 1), -torch.inf)
             _, peak = scan_max(alpha.unsqueeze(1), nothing, flow.inbox)

@@ -1,10 +1,10 @@
 """The adaptive kernel in one pass each way: AGG, PROP and the read of every temporal node, without rows in between.
 
-    total_i = total_{i-1} f + sum of value_u       count_i = count_{i-1} f + messages by role
-    read_i  = total_i / (count_i of both roles) + B log(1 + count_i)
+    total_i = total_{i-1} f + sum of gate * value_u       count_i = count_{i-1} f + messages by role
+    read_i  = total_i / (count_i of both roles)
 
-There is one factor f = exp(-rate . elapsed) a group of channels; sums and counts run in float64. The
-slopes run the same recurrence backward in time.
+There is one factor f = exp(-rate . elapsed) a group of channels; the gate is that of the sender's role; sums and counts
+run in float64. The slopes run the same recurrence backward in time.
 """
 
 from __future__ import annotations
@@ -20,50 +20,47 @@ from tapgnn.kernels.loops import compiled, over_segments, view
 
 
 def fade_and_read(
-    value: Tensor, index: Tensor, flow: Flow, factor: Tensor, of_counts: Tensor, carried: Tensor
+    value: Tensor, index: Tensor, gate: Tensor, flow: Flow, factor: Tensor, carried: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The read [T, d] and the last state [C, d + 2G] (float64); factor [T, G] (float64), of_counts [d, 2G]."""
-    if torch.is_grad_enabled() and (value.requires_grad or factor.requires_grad or of_counts.requires_grad):
-        return _FadeAndRead.apply(value, index, flow, factor, of_counts, carried)  # type: ignore[no-untyped-call,no-any-return]
-    return _forward(value, index, flow, factor, of_counts, carried)[:2]
+    """The read [T, d] and the last state [C, d + 2G] (float64); gate [2, d], factor [T, G] (float64)."""
+    if torch.is_grad_enabled() and (value.requires_grad or gate.requires_grad or factor.requires_grad):
+        return _FadeAndRead.apply(value, index, gate, flow, factor, carried)  # type: ignore[no-untyped-call,no-any-return]
+    return _forward(value, index, gate, flow, factor, carried)[:2]
 
 
 def _forward(
-    value: Tensor, index: Tensor, flow: Flow, factor: Tensor, of_counts: Tensor, carried: Tensor
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Read, last state, and what the backward needs: total [T, d], count and log(1 + count) [T, 2G]."""
+    value: Tensor, index: Tensor, gate: Tensor, flow: Flow, factor: Tensor, carried: Tensor
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Read, last state, and what the backward needs: total [T, d] and count [T, 2G]."""
     rows, width = len(flow.degree), value.shape[1]
     total, read = value.new_empty(rows, width), value.new_empty(rows, width)
-    count = value.new_empty(rows, of_counts.shape[1])
+    count = value.new_empty(rows, 2 * factor.shape[1])
     last = torch.empty_like(carried, memory_format=torch.contiguous_format)
-    tensors = (flow.inbox, flow.role, index, factor, value, carried, total, count, read, last)
+    tensors = (flow.inbox, flow.role, index, factor, value, gate, carried, total, count, read, last)
     over_segments(fade_chains, view(flow.chain), width, *[view(tensor) for tensor in tensors])
-    logs = torch.log1p(count)
-    read.addmm_(logs, of_counts.detach().T)
-    return read, last, total, count, logs
+    return read, last, total, count
 
 
 class _FadeAndRead(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, value: Tensor, index: Tensor, flow: Flow, factor: Tensor, of_counts: Tensor, carried: Tensor
+        ctx: Any, value: Tensor, index: Tensor, gate: Tensor, flow: Flow, factor: Tensor, carried: Tensor
     ) -> tuple[Tensor, Tensor]:
-        read, last, *kept = _forward(value, index, flow, factor, of_counts, carried)
-        ctx.save_for_backward(index, factor, of_counts, carried, *kept)
-        ctx.flow, ctx.rows = flow, len(value)
+        read, last, *kept = _forward(value, index, gate, flow, factor, carried)
+        ctx.save_for_backward(index, factor, value, gate, carried, *kept)
+        ctx.flow = flow
         ctx.mark_non_differentiable(last)
         return read, last
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        index, factor, of_counts, carried, total, count, logs = ctx.saved_tensors
         flow: Flow = ctx.flow
-        to_value = grad.new_zeros(ctx.rows, grad.shape[1])
+        index, factor, value, gate, *kept = ctx.saved_tensors
+        to_value, to_gate = torch.zeros_like(value), torch.zeros_like(gate)
         to_factor = torch.empty_like(factor, memory_format=torch.contiguous_format)
-        to_count = (grad @ of_counts).div_(1.0 + count)
-        given = (flow.chain, flow.inbox, index, factor, carried, total, count, grad, to_count)
-        _unfade(*[view(tensor) for tensor in (*given, to_value, to_factor)])
-        return to_value, None, None, to_factor, grad.T @ logs, None
+        given = (flow.chain, flow.inbox, flow.role, index, factor, value, gate, *kept, grad)
+        _unfade(*[view(tensor) for tensor in (*given, to_value, to_gate, to_factor)])
+        return to_value, None, to_gate, None, to_factor, None
 
 
 @compiled
@@ -95,7 +92,7 @@ def _gather(borders, by_channel, by_group):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def fade_chains(first, last, chain, inbox, role, index, factor, value, carried, total, count, read, final):  # type: ignore[no-untyped-def]
+def fade_chains(first, last, chain, inbox, role, index, factor, value, gate, carried, total, count, read, final):  # type: ignore[no-untyped-def]
     """Fill total, count and read of the temporal nodes, and the final rows, of chains first to last."""
     width, groups = value.shape[1], factor.shape[1]
     sums, counts, shares = np.empty(width), np.empty(2 * groups), np.empty(groups)
@@ -113,9 +110,9 @@ def fade_chains(first, last, chain, inbox, role, index, factor, value, carried, 
                 counts[g] *= factor[i, g]
                 counts[groups + g] *= factor[i, g]
             for m in range(inbox[i], inbox[i + 1]):
-                message = value[index[m]]
+                message, weight = value[index[m]], gate[1 - role[m]]
                 for j in range(width):
-                    sums[j] += message[j]
+                    sums[j] += message[j] * weight[j]
                 for g in range(groups):
                     counts[role[m] * groups + g] += 1.0
             for k in range(2 * groups):
@@ -133,9 +130,11 @@ def fade_chains(first, last, chain, inbox, role, index, factor, value, carried, 
 
 
 @compiled
-def _unfade(chain, inbox, index, factor, carried, total, count, grad, to_count, to_value, to_factor):  # type: ignore[no-untyped-def]
+def _unfade(  # type: ignore[no-untyped-def]
+    chain, inbox, role, index, factor, value, gate, carried, total, count, grad, to_value, to_gate, to_factor
+):
     width, groups = grad.shape[1], factor.shape[1]
-    flow, flow_count = np.empty(width), np.empty(2 * groups)
+    flow, flow_count = np.empty(width), np.empty(groups)
     kept, share, product = np.empty(width), np.empty(width), np.empty(width)
     borders, shares, sums = _borders(width, groups), np.empty(groups), np.empty(groups)
     for c in range(len(chain) - 1):
@@ -151,12 +150,14 @@ def _unfade(chain, inbox, index, factor, carried, total, count, grad, to_count, 
             _gather(borders, product, sums)
             for g in range(groups):
                 pull = sums[g] * shares[g] * shares[g]
-                flow_count[g] += to_count[i, g] - pull
-                flow_count[groups + g] += to_count[i, groups + g] - pull
+                flow_count[g] -= pull
             for m in range(inbox[i], inbox[i + 1]):
-                slope = to_value[index[m]]
+                message, weight = value[index[m]], gate[1 - role[m]]
+                slope, to_weight = to_value[index[m]], to_gate[1 - role[m]]
                 for j in range(width):
-                    slope[j] += flow[j]
+                    slope[j] += flow[j] * weight[j]
+                for j in range(width):
+                    to_weight[j] += flow[j] * message[j]
             if i > chain[c]:
                 for j in range(width):
                     product[j] = flow[j] * total[i - 1, j]
@@ -165,11 +166,12 @@ def _unfade(chain, inbox, index, factor, carried, total, count, grad, to_count, 
                     product[j] = flow[j] * carried[c, j]
             _gather(borders, product, sums)
             for g in range(groups):
-                for k in (g, groups + g):
-                    before = count[i - 1, k] if i > chain[c] else carried[c, width + k]
-                    sums[g] += flow_count[k] * before
-                    flow_count[k] *= factor[i, g]
-                to_factor[i, g] = sums[g]
+                if i > chain[c]:
+                    before = count[i - 1, g] + count[i - 1, groups + g]
+                else:
+                    before = carried[c, width + g] + carried[c, width + groups + g]
+                to_factor[i, g] = sums[g] + flow_count[g] * before
+                flow_count[g] *= factor[i, g]
             _spread(borders, factor[i], kept)
             for j in range(width):
                 flow[j] *= kept[j]

@@ -87,3 +87,10 @@ class Kernel(nn.Module, ABC):
 def add_up(rows: Tensor, receiver: Tensor, size: int) -> Tensor:
     """Sum of the rows [P, d] of each of `size` receivers, for the definitions."""
     return rows.new_zeros(size, rows.shape[1]).index_add(0, receiver, rows)
+
+
+def pass_gate(value: Tensor, index: Tensor, gate: Tensor | None, flow: Flow) -> tuple[Tensor, Tensor]:
+    """Messages (rows and index) weighed by the gate [2, d] of their sender's role."""
+    if gate is None:
+        return value, index
+    return (value.unsqueeze(1) * gate).view(-1, value.shape[1]), 2 * index + 1 - flow.role

@@ -265,33 +265,34 @@ def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):
 
 
 @compiled
-def softmax_forward(first, last, chain, inbox, index, score, value, carried, read, final):  # type: ignore[no-untyped-def]
-    """The softmax-weighted mean of all messages so far, for every row of the chains first to last.
+def softmax_forward(first, last, chain, inbox, index, sent, heard, value, rows, start, sums, read):  # type: ignore[no-untyped-def]
+    """The softmax-weighted mean of all messages so far, for every temporal node i of the chains first to last.
 
-    carried and final [C, 2 + d] hold the largest score so far, and the numerator and denominator relative to it.
+    A message carries value[index_m] and scores LeakyReLU(sent[index_m] + heard_i). The state of chain c, the largest
+    score so far and the numerator and denominator relative to it, is replaced in row rows[c] of sums, from `start` on.
     """
     width = value.shape[1]
-    numerator = np.empty(width)
     for c in range(first, last):
-        peak, denominator = carried[c, 0], carried[c, width + 1]
-        for j in range(width):
-            numerator[j] = carried[c, 1 + j]
+        state = sums[rows[c], start : start + width + 2]
+        peak, numerator, denominator = state[0], state[1:-1], state[-1]
         for i in range(chain[c], chain[c + 1]):
             before = peak
             for m in range(inbox[i], inbox[i + 1]):
-                peak = max(peak, score[m])
-            kept = np.exp(before - peak) if before > -np.inf else 0.0
-            denominator *= kept
-            for j in range(width):
-                numerator[j] *= kept
+                peak = max(peak, _leaky(sent[index[m]] + heard[i]))
+            kept = np.exp(before - peak) if before < peak else 1.0
             for m in range(inbox[i], inbox[i + 1]):
-                weight = np.exp(score[m] - peak)
+                weight = np.exp(_leaky(sent[index[m]] + heard[i]) - peak)
                 message = value[index[m]]
-                denominator += weight
+                denominator = kept * denominator + weight
                 for j in range(width):
-                    numerator[j] += weight * message[j]
+                    numerator[j] = kept * numerator[j] + weight * message[j]
+                kept = 1.0
+            share = 1.0 / denominator
             for j in range(width):
-                read[i, j] = numerator[j] / denominator
-        final[c, 0], final[c, width + 1] = peak, denominator
-        for j in range(width):
-            final[c, 1 + j] = numerator[j]
+                read[i, j] = share * numerator[j]
+        state[0], state[-1] = peak, denominator
+
+
+@compiled
+def _leaky(score):  # type: ignore[no-untyped-def]
+    return max(float(score), 0.2 * score)

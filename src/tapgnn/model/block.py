@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tapgnn.kernels import KERNELS, Flow, Kernel
+from tapgnn.kernels import KERNELS, Adaptive, Flow, Kernel, pass_gate
 from tapgnn.model.config import Config
 from tapgnn.model.normalise import join_and_normalise
 
@@ -67,13 +67,20 @@ class Block(nn.Module):
             value_row = None
         value, index = self._messages(value, value_row, chunk)
         own = _expand(table, row) if self.kernel.reads_receiver else table
-        if carried is None:
-            read, last = self.kernel.reference(value, index, own, chunk.flow), None
-        else:
-            read, last = self.kernel.scan(value, index, own, chunk.flow, carried)
+        read, last = self._read(value, index, own, chunk.flow, carried)
         if self.own is not None and self.norm is not None:
             read = join_and_normalise(table, row, self.own, read, self.norm.weight, self.norm.bias)
         return read, last
+
+    def _read(
+        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor | None
+    ) -> tuple[Tensor, Tensor | None]:
+        if carried is not None and isinstance(self.kernel, Adaptive):
+            return self.kernel.scan(value, index, own, flow, carried, self.gate)
+        value, index = pass_gate(value, index, self.gate, flow)
+        if carried is None:
+            return self.kernel.reference(value, index, own, flow), None
+        return self.kernel.scan(value, index, own, flow, carried)
 
     def _messages(self, value: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
         """Rows [., d] and, for each message, the row it carries; with edge features every message has its own row."""
@@ -82,9 +89,6 @@ class Block(nn.Module):
         if self.of_edge is not None and chunk.edge is not None:
             value = value.index_select(0, index) + self.of_edge(chunk.edge).index_select(0, flow.event)
             index = torch.arange(len(value), device=value.device)
-        if self.gate is not None:
-            value = (value.unsqueeze(1) * self.gate).view(-1, self.width)
-            index = 2 * index + 1 - flow.role
         return value, index
 
 

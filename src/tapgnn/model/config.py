@@ -57,7 +57,7 @@ class Config:
     node_features: int = 0
     edge_features: int = 0
     head: str = "mlp"
-    head_width: int = 64
+    head_width: int = 32
     dropout: float = 0.0
     identity_dropout: float = 0.1
     origin: float = 0.0

@@ -1,39 +1,32 @@
-"""Link heads: the score of a pair, a logit, from two representations.
+"""Link heads: the score of a pair, a logit, from the representations z of its two ends.
 
-Right ends come in blocks as long as the left ends: the i-th of every block is paired with the i-th left end.
+A head is given the left ends first and then the right ends, in blocks as long as the left ends: the i-th of every block
+is paired with the i-th left end.
 
-dot       z_u . z_v                                     eq. 9
-additive  w . relu(A z_u + B z_v)                       what was published
-mlp       w . relu(A z_u + B z_v) + c . (z_u * z_v) + two hidden layers over the facts of both and what their sketches
-          have in common
+dot       z_u . z_v                                                 eq. 9
+additive  w . relu(A z_u + B z_v)                                   what was published
+mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the facts of both and the cosines of their
+          sketches
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
-
-
-@dataclass
-class Side:
-    """One end of some pairs: representations z [n, d], and encoded facts [n, .] where the model has them."""
-
-    z: Tensor
-    facts: Tensor | None
+from tapgnn.model.pairs import weigh_pairs
 
 
 class Dot(nn.Module):
     """The dot product."""
 
-    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
         """Logits [Q]."""
-        return (in_blocks(right.z, left.z) * left.z).sum(dim=2).flatten()
+        return (in_blocks(z[left:], left) * z[:left]).sum(dim=2).flatten()
 
 
 class Additive(nn.Module):
@@ -45,10 +38,9 @@ class Additive(nn.Module):
         self.of_right = nn.Linear(config.width, config.width, bias=False)
         self.out = nn.Linear(config.width, 1)
 
-    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
         """Logits [Q]."""
-        ours = self.of_left(left.z)
-        hidden = in_blocks(self.of_right(right.z), ours) + ours
+        hidden = in_blocks(self.of_right(z[left:]), left) + self.of_left(z[:left])
         return self.out(torch.relu(hidden)).flatten()  # type: ignore[no-any-return]
 
 
@@ -64,21 +56,67 @@ class Direct(nn.Module):
         self.of_left, self.of_right = linear_or_none(facts, hidden), linear_or_none(facts, hidden)
         self.of_walks = linear_or_none(walks, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
-        self.rest = nn.Sequential(nn.ReLU(), nn.Linear(hidden, hidden), nn.ReLU(), nn.Linear(hidden, 1))
+        self.second, self.out = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
 
-    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+    def forward(self, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
         """Logits [Q]."""
-        hidden: Tensor = self.bias
+        inputs, weights = [], []
+        if self.of_left is not None and self.of_right is not None and facts is not None:
+            inputs += [facts[:left], facts[left:]]
+            weights += [self.of_left.weight, self.of_right.weight]
         if self.of_walks is not None and walks is not None:
-            hidden = linear(walks, self.of_walks.weight, self.bias)
-        if self.of_left is not None and self.of_right is not None:
-            ours = self.of_left(left.facts)
-            hidden = in_blocks(hidden + self.of_right(right.facts), ours) + ours
-        return self.rest(hidden).flatten()  # type: ignore[no-any-return]
+            inputs.append(walks)
+            weights.append(self.of_walks.weight)
+        rest = (self.bias, self.second.weight, self.second.bias, self.out.weight, self.out.bias)
+        return _DirectFunction.apply(left, inputs, *rest, *weights)  # type: ignore[no-untyped-call,no-any-return]
+
+
+class _DirectFunction(torch.autograd.Function):
+    """The two hidden layers with their gradient to the weights; the inputs, which have no weights, get none.
+
+    An input as long as the left ends adds to every block.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        left: int,
+        inputs: list[Tensor],
+        bias: Tensor,
+        second: Tensor,
+        second_bias: Tensor,
+        out: Tensor,
+        out_bias: Tensor,
+        *weights: Tensor,
+    ) -> Tensor:
+        size = len(inputs[-1])
+        hidden = bias.repeat(size, 1)
+        for rows, weight in zip(inputs, weights, strict=True):
+            if len(rows) == size:
+                hidden.addmm_(rows, weight.T)
+            else:
+                in_blocks(hidden, left).add_(rows @ weight.T)
+        hidden.relu_()
+        deep = torch.addmm(second_bias, hidden, second.T).relu_()
+        ctx.save_for_backward(hidden, deep, second, out, *inputs)
+        ctx.left = left
+        return torch.addmv(out_bias, deep, out[0])
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        hidden, deep, second, out, *inputs = ctx.saved_tensors
+        to_out = (grad @ deep).unsqueeze(0)
+        to_deep = torch.outer(grad, out[0]).mul_(deep > 0)
+        to_second = to_deep.T @ hidden
+        to_hidden = (to_deep @ second).mul_(hidden > 0)
+        by_left = in_blocks(to_hidden, ctx.left).sum(dim=0)
+        to_weights = [(rows.T @ (to_hidden if len(rows) == len(grad) else by_left)).T for rows in inputs]
+        rest = (to_hidden.sum(dim=0), to_second, to_deep.sum(dim=0), to_out, grad.sum().unsqueeze(0))
+        return None, None, *rest, *to_weights
 
 
 class PairMLP(nn.Module):
-    """The sum of two networks: one over what is known without weights, one over the representations.
+    """The sum of a network over what is known without weights, and of what the representations say.
 
     The second starts at 0 and adds what the first cannot know.
     """
@@ -86,24 +124,17 @@ class PairMLP(nn.Module):
     def __init__(self, config: Config, facts: int, walks: int) -> None:
         super().__init__()
         self.direct = Direct(config, facts, walks) if facts or walks else None
-        hidden, width = config.head_width, config.width
-        self.of_left, self.of_right = nn.Linear(width, hidden), nn.Linear(width, hidden, bias=False)
-        self.out = nn.Linear(hidden, 1, bias=False)
-        nn.init.zeros_(self.out.weight)
-        self.of_product = nn.Parameter(torch.zeros(width))
+        self.of_left, self.of_right, self.of_product = (nn.Parameter(torch.zeros(config.width)) for _ in range(3))
 
-    def forward(self, left: Side, right: Side, walks: Tensor | None) -> Tensor:
+    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
         """Logits [Q]."""
-        ours = self.of_left(left.z)
-        hidden = in_blocks(self.of_right(right.z), ours) + ours
-        product = (in_blocks(right.z, left.z) * left.z) @ self.of_product
-        logit: Tensor = (self.out(torch.relu(hidden)).squeeze(2) + product).flatten()
-        return logit if self.direct is None else logit + self.direct(left, right, walks)
+        logit = weigh_pairs(z, left, self.of_left, self.of_right, self.of_product)
+        return logit if self.direct is None else logit + self.direct(facts, walks, left)
 
 
-def in_blocks(right: Tensor, left: Tensor) -> Tensor:
-    """[blocks, n, .] the rows of right ends, so that those of the n left ends fit to each block."""
-    return right.view(len(right) // max(len(left), 1), len(left), right.shape[1])
+def in_blocks(right: Tensor, left: int) -> Tensor:
+    """[blocks, left, .] the rows of right ends, so that those of the left ends fit to each block."""
+    return right.view(len(right) // max(left, 1), left, right.shape[1])
 
 
 def make_head(config: Config, facts: int, walks: int) -> nn.Module:

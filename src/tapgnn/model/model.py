@@ -24,13 +24,14 @@ from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
-from tapgnn.model.facts import COUNT, LAST, SEEN, empty_facts, fold_facts
-from tapgnn.model.heads import Side, make_head
+from tapgnn.model.facts import COUNT, empty_facts, fold_facts
+from tapgnn.model.heads import make_head
 from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
-from tapgnn.model.sketch import compare_sketches, propagate_sketches, sketch_size
+from tapgnn.model.sketch import compare_sketches, fade_ends, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
 from tapgnn.model.step import FEW, Step
+from tapgnn.model.sweep import Sweep
 from tapgnn.model.trace import Reached, Trace
 from tapgnn.unfold import Unfolding, unfold
 
@@ -69,7 +70,7 @@ class Model(nn.Module):
         self.sketch_rate, self.count_rate = rates, decay_rates(config)
         self.register_buffer("walk_scale", torch.ones(walks))
         self.walk_scale: Tensor
-        self._compiled: Step | None = None
+        self._compiled: Any = None
 
     def _apply(self, *arguments: Any, **options: Any) -> Model:
         """A move to another type or device replaces tensors, which the compiled form would not notice."""
@@ -134,12 +135,13 @@ class Model(nn.Module):
         state.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in reached))
         return Reached(*reached, *carried)
 
-    def _step(self, size: int) -> Step | None:
-        """The compiled form for a few events or pairs, where there is one."""
-        if size > FEW or torch.is_grad_enabled():
+    def _step(self, size: int) -> Step | Sweep | None:
+        """The form without gradients for so many events or pairs, where there is one."""
+        form = Sweep if self.config.kernel == "attention" else Step
+        if torch.is_grad_enabled() or (form is Step and size > FEW):
             return None
         kept = self._compiled
-        step = Step.of(self, kept)
+        step: Step | Sweep | None = form.of(self, kept)
         if step is not kept:
             self._compiled = step
         return step
@@ -188,13 +190,8 @@ class Model(nn.Module):
         """
         facts, encoded = (None, None) if self.facts is None else self.facts.describe(past)
         z = self._project(past, facts)
-        ends = [
-            Side(z[rows], None if encoded is None else encoded[rows]) for rows in (slice(0, left), slice(left, None))
-        ]
-        walks = None
-        if self.sketched:
-            walks = self.walks(past, left) / self.walk_scale
-        return self.head(*ends, walks)  # type: ignore[no-any-return]
+        walks = self.walks(past, left) / self.walk_scale if self.sketched else None
+        return self.head(z, encoded, walks, left)  # type: ignore[no-any-return]
 
     def _project(self, past: Past, facts: Tensor | None) -> Tensor:
         if facts is None:
@@ -285,17 +282,12 @@ class Model(nn.Module):
         return torch.from_numpy(array).to(self.device)
 
     def _fade(self, past: Past) -> Tensor:
-        """[Q, 1 + H] what is left of S_0, and of S_k at each rate, from a node's last activity until the query.
-
-        Of a node without history nothing is there, whether or not its id is known.
-        """
-        last, seen = past.facts[:, LAST].amax(dim=1), past.facts[:, SEEN].amax(dim=1)
-        since = torch.stack([past.time - last, past.seen - seen], dim=1)
-        known = ~last.isinf().unsqueeze(1)
-        since = torch.where(known, since, 0.0)
-        spans = torch.tensor([self.config.span, self.config.events], dtype=torch.float64, device=self.device)
-        kept = torch.exp(-(since / spans) @ self.sketch_rate.to(self.device))
-        return torch.cat([known, kept], dim=1).to(self.dtype)
+        """[Q, 1 + H] what is left of S_0, and of S_k at each rate, from a node's last activity until the query."""
+        spans = np.array([self.config.span, self.config.events])
+        out = torch.empty(len(past), 1 + self.sketch_rate.shape[1], dtype=self.dtype)
+        facts, time, seen = (tensor.numpy(force=True) for tensor in (past.facts, past.time, past.seen))
+        fade_ends(facts, time, seen, spans, self.sketch_rate.numpy(), out.numpy())
+        return out.to(self.device)
 
     def _asked(self, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> tuple[Tensor, Tensor]:
         node = torch.as_tensor(nodes, dtype=torch.int64, device=self.device)

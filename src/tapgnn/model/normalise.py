@@ -101,26 +101,34 @@ def _unjoin(
     to_read: Any,
     slopes: Any,
 ) -> None:
-    width = grad.shape[1]
-    to_own, to_scale, to_shift = slopes[0], slopes[1], slopes[2]
+    """Rows and sums of its own, one step a loop: the compiler then knows that nothing overlaps."""
+    width, kind = grad.shape[1], grad.dtype
+    sums, centred, slope = np.zeros((3, width), dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
+    to_own, to_scale, to_shift = sums[0], sums[1], sums[2]
     for i in range(len(grad)):
         mean, inverse = moments[i, 0], moments[i, 1]
+        for j in range(width):
+            centred[j] = (joined[i, j] - mean) * inverse
         pull = mean * 0
         twist = mean * 0
         for j in range(width):
-            centred = (joined[i, j] - mean) * inverse
-            slope = grad[i, j] * scale[j]
-            pull += slope
-            twist += slope * centred
-            to_scale[j] += grad[i, j] * centred
+            slope[j] = grad[i, j] * scale[j]
+            pull += slope[j]
+            twist += slope[j] * centred[j]
+        for j in range(width):
             to_shift[j] += grad[i, j]
+        for j in range(width):
+            to_scale[j] += grad[i, j] * centred[j]
         pull /= width
         twist /= width
+        for j in range(width):
+            value = inverse * (slope[j] - pull - centred[j] * twist)
+            slope[j] = value if joined[i, j] > 0 else value * 0
         mine, to_mine = table[row[i]], to_table[row[i]]
         for j in range(width):
-            centred = (joined[i, j] - mean) * inverse
-            slope = inverse * (grad[i, j] * scale[j] - pull - centred * twist)
-            slope = slope if joined[i, j] > 0 else slope * 0
-            to_read[i, j] = slope
-            to_mine[j] += slope * own[j]
-            to_own[j] += slope * mine[j]
+            to_read[i, j] = slope[j]
+        for j in range(width):
+            to_mine[j] += slope[j] * own[j]
+        for j in range(width):
+            to_own[j] += slope[j] * mine[j]
+    slopes[:] = sums

@@ -69,8 +69,11 @@ class Facts(nn.Module):
             return facts, self.encode(facts)
         facts = self.centre.new_empty(len(past), self.width)
         encoded = self.centre.new_empty(len(past), self.encoded_width)
-        tensors = (past.facts, past.time, past.seen, self.rate, self.centre, self.scale, self.graded, self.edges)
-        describe_facts(self.unit, *(tensor.detach().contiguous().numpy() for tensor in (*tensors, facts, encoded)))
+        known = (past.facts, past.time, past.seen, self.rate, facts)
+        count_facts(self.unit, *(tensor.contiguous().numpy() for tensor in known))
+        facts.log_()
+        scales = (self.centre, self.scale, self.graded, self.edges)
+        encode_facts(*(tensor.numpy() for tensor in (*scales, facts, encoded)))
         return facts, encoded
 
     def encode(self, facts: Tensor) -> Tensor:
@@ -114,48 +117,44 @@ class Facts(nn.Module):
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
-def describe_facts(
-    unit: Any,
-    past: Any,
-    time: Any,
-    seen: Any,
-    rate: Any,
-    centre: Any,
-    scale: Any,
-    graded: Any,
-    edges: Any,
-    facts: Any,
-    encoded: Any,
-) -> None:
-    """`Facts.forward` and `Facts.encode` in one pass; the columns are those of `Facts.plain`."""
-    width, bins = facts.shape[1], edges.shape[1] - 1
+def count_facts(unit: Any, past: Any, time: Any, seen: Any, rate: Any, counts: Any) -> None:
+    """Fill counts [Q, width] with the numbers whose logarithms are the columns of `Facts.plain`."""
     for q in range(len(past)):
-        row = past[q]
+        row, out = past[q], counts[q]
         for role in range(2):
             never = row[2 + role] == -np.inf
-            facts[q, role] = 0.0 if never else np.log1p((time[q] - row[2 + role]) / unit)
-            facts[q, 3 + role] = 0.0 if never else np.log1p(seen[q] - row[4 + role])
-            facts[q, 6 + role] = 1.0 if never else 0.0
-            facts[q, 9 + role] = np.log(row[role] + COUNT_FLOOR)
+            out[role] = 1.0 if never else 1.0 + (time[q] - row[2 + role]) / unit
+            out[3 + role] = 1.0 if never else 1.0 + seen[q] - row[4 + role]
+            out[6 + role] = np.e if never else 1.0
+            out[9 + role] = row[role] + COUNT_FLOOR
         last = max(row[2], row[3])
         unknown = last == -np.inf
         ticks = 0.0 if unknown else seen[q] - max(row[4], row[5])
-        facts[q, 2] = 0.0 if unknown else np.log1p((time[q] - last) / unit)
-        facts[q, 5] = np.log1p(ticks)
-        facts[q, 8] = 1.0 if unknown else 0.0
+        out[2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
+        out[5] = 1.0 + ticks
+        out[8] = np.e if unknown else 1.0
         for h in range(len(rate)):
             kept = np.exp(-ticks * rate[h])
             for role in range(2):
-                facts[q, 11 + 2 * h + role] = np.log(row[6 + 2 * h + role] * kept + COUNT_FLOOR)
+                out[11 + 2 * h + role] = row[6 + 2 * h + role] * kept + COUNT_FLOOR
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, encoded: Any) -> None:
+    """Centre and scale the facts [Q, width] where they stand, and fill encoded as `Facts.encode` does."""
+    width, bins = facts.shape[1], edges.shape[1] - 1
+    steepness = 1 / (edges[:, 1:] - edges[:, :-1])
+    for q in range(len(facts)):
+        row, out = facts[q], encoded[q]
         for j in range(width):
-            facts[q, j] = (facts[q, j] - centre[j]) / scale[j]
-            encoded[q, j] = facts[q, j]
+            row[j] = (row[j] - centre[j]) / scale[j]
+            out[j] = row[j]
         place = width
         for g in range(len(graded)):
-            value = facts[q, graded[g]]
+            value = row[graded[g]]
             for k in range(bins):
-                share = (value - edges[g, k]) / (edges[g, k + 1] - edges[g, k])
-                encoded[q, place] = min(max(share, 0.0), 1.0)
+                share = (value - edges[g, k]) * steepness[g, k]
+                out[place] = min(max(share, 0), 1)
                 place += 1
 
 

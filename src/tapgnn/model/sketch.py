@@ -165,6 +165,22 @@ def _add(row: Any, other: Any) -> None:
         row[j] += other[j]
 
 
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def fade_ends(facts: Any, time: Any, seen: Any, spans: Any, rate: Any, fade: Any) -> None:
+    """Fill fade [n, 1 + H]: what is left of S_0, and of S_k at each rate, from a node's last activity until a query.
+
+    Of a node without history nothing is there, whether or not its id is known. rate [2, H] per span of each clock.
+    """
+    for q in range(len(fade)):
+        last = max(facts[q, 2], facts[q, 3])
+        known = last > -np.inf
+        pause = (time[q] - last) / spans[0] if known else 0.0
+        ticks = (seen[q] - max(facts[q, 4], facts[q, 5])) / spans[1] if known else 0.0
+        fade[q, 0] = 1.0 if known else 0.0
+        for h in range(rate.shape[1]):
+            fade[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
+
+
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def compare(
     steps: Any,

@@ -22,9 +22,9 @@ from tapgnn.kernels.fading import fade_chains
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.heads import PairMLP
 from tapgnn.model.normalise import join
-from tapgnn.model.projection import describe_facts
+from tapgnn.model.projection import count_facts, encode_facts
 from tapgnn.model.rows import find_row
-from tapgnn.model.sketch import compare, propagate
+from tapgnn.model.sketch import compare, fade_ends, propagate
 from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 
@@ -114,7 +114,7 @@ def _block_arrays(block: Any) -> tuple[Any, ...]:
         block.norm.weight,
         block.norm.bias,
     )
-    return (*(_array(weight) for weight in weights), _array(kernel.of_counts.weight.T), _array(kernel.rate()))
+    return (*(_array(weight) for weight in weights), _array(kernel.rate()))
 
 
 def _projection_arrays(projection: Any) -> tuple[Any, ...]:
@@ -125,10 +125,9 @@ def _projection_arrays(projection: Any) -> tuple[Any, ...]:
 
 def _head_arrays(head: Any) -> tuple[Any, ...]:
     direct = head.direct
-    layers = [head.of_left.weight, head.of_right.weight, direct.of_left.weight, direct.of_right.weight]
-    layers += [direct.of_walks.weight, direct.rest[1].weight]
-    rows = [head.of_left.bias, head.out.weight[0], head.of_product, direct.bias, direct.rest[1].bias]
-    rows += [direct.rest[3].weight[0], direct.rest[3].bias]
+    layers = [part.weight for part in (direct.of_left, direct.of_right, direct.of_walks, direct.second)]
+    rows = [head.of_left, head.of_right, head.of_product, direct.bias, direct.second.bias]
+    rows += [direct.out.weight[0], direct.out.bias]
     return tuple(_array(layer.T.contiguous()) for layer in layers), tuple(_array(row) for row in rows)
 
 
@@ -169,21 +168,17 @@ def _absorb(events, arenas, blocks, absorbing):  # type: ignore[no-untyped-def]
 @_fast
 def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums):  # type: ignore[no-untyped-def]
     """h_K [T, d], layer by layer; the sums of the nodes are replaced."""
-    transforms, biases, gates, owns, scales, shifts, counts, rates = blocks
+    transforms, biases, gates, owns, scales, shifts, rates = blocks
     size, width, groups, dtype = len(owner), vectors.shape[1], rates.shape[2], vectors.dtype
     table = np.empty((len(nodes), width), dtype=dtype)
     for c in range(len(nodes)):
         table[c] = vectors[nodes[c] + 1 if nodes[c] + 1 < len(vectors) else 0]
     row, start = owner, 0
     for k in range(len(transforms)):
-        value = np.empty((2 * len(table), width), dtype=dtype)
-        plain = np.empty((len(table), width), dtype=dtype)
-        plain[:] = biases[k]
-        _multiply(table, transforms[k], plain)
-        for r in range(len(table)):
-            for side in range(2):
-                value[2 * r + side] = plain[r] * gates[k, side]
-        index = 2 * row[sender] + 1 - role
+        value = np.empty((len(table), width), dtype=dtype)
+        value[:] = biases[k]
+        _multiply(table, transforms[k], value)
+        index = row[sender]
         factor = np.empty((size, groups))
         for i in range(size):
             for g in range(groups):
@@ -193,8 +188,9 @@ def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, s
         final = np.empty_like(carried)
         total, read = np.empty((size, width), dtype=dtype), np.empty((size, width), dtype=dtype)
         count = np.empty((size, 2 * groups), dtype=dtype)
-        fade_chains(0, len(nodes), chain, inbox, role, index, factor, value, carried, total, count, read, final)
-        _multiply(np.log1p(count), counts[k], read)
+        fade_chains(
+            0, len(nodes), chain, inbox, role, index, factor, value, gates[k], carried, total, count, read, final
+        )
         for c in range(len(nodes)):
             sums[nodes[c] + 1, start:stop] = final[c]
         out, joined, moments = np.empty_like(read), np.empty_like(read), np.empty((size, 2), dtype=dtype)
@@ -216,7 +212,10 @@ def _link(left, asked, tables, describing, comparing, projecting, scoring):  # t
         embedding[q] = find_row(place[q], row[q], of_embeddings[0], of_embeddings[1], of_embeddings[2])
     facts = np.empty((size, len(centre)), dtype=dtype)
     encoded = np.empty((size, len(centre) + len(graded) * (edges.shape[1] - 1)), dtype=dtype)
-    describe_facts(unit, past, time, seen, count_rate, centre, scale, graded, edges, facts, encoded)
+    count_facts(unit, past, time, seen, count_rate, facts)
+    for q in range(size):
+        facts[q] = np.log(facts[q])
+    encode_facts(centre, scale, graded, edges, facts, encoded)
     walks = _walks(left, place, row, time, seen, past, of_sketches, comparing)
     weight, bias, own, norm_scale, norm_shift = projecting
     known, z, joined = np.empty_like(embedding), np.empty_like(embedding), np.empty_like(embedding)
@@ -232,16 +231,8 @@ def _walks(left, place, row, time, seen, past, tables, comparing):  # type: igno
     """[Q, .] scaled cosines of the sketches."""
     steps, spans, rate, scale = comparing
     here, carried, arena = tables
-    rates = rate.shape[1]
-    fade = np.empty((len(place), 1 + rates), dtype=arena.dtype)
-    for q in range(len(place)):
-        last = max(past[q, 2], past[q, 3])
-        known = last > -np.inf
-        pause = (time[q] - last) / spans[0] if known else 0.0
-        ticks = (seen[q] - max(past[q, 4], past[q, 5])) / spans[1] if known else 0.0
-        fade[q, 0] = 1.0 if known else 0.0
-        for h in range(rates):
-            fade[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
+    fade = np.empty((len(place), 1 + rate.shape[1]), dtype=arena.dtype)
+    fade_ends(past, time, seen, spans, rate, fade)
     counts = np.empty((len(place) - left, len(scale)), dtype=arena.dtype)
     cosines = np.empty_like(counts)
     compare(steps, left, place, row, here, carried, arena, fade, counts, cosines)
@@ -250,16 +241,12 @@ def _walks(left, place, row, time, seen, past, tables, comparing):  # type: igno
 
 @_fast
 def _score(left, z, encoded, walks, scoring):  # type: ignore[no-untyped-def]
-    (by_left, by_right, facts_left, facts_right, by_walks, second), rows = scoring
-    bias, out, of_product, direct_bias, second_bias, last, last_bias = rows
+    (facts_left, facts_right, by_walks, second), rows = scoring
+    by_left, by_right, by_product, bias, second_bias, last, last_bias = rows
     pairs = len(z) - left
-    ours, theirs = np.empty((left, len(bias)), dtype=z.dtype), np.zeros((pairs, len(bias)), dtype=z.dtype)
-    ours[:] = bias
-    _multiply(z[:left], by_left, ours)
-    _multiply(z[left:], by_right, theirs)
-    mine = np.zeros((left, len(direct_bias)), dtype=z.dtype)
-    hidden, deep = np.empty((pairs, len(direct_bias)), dtype=z.dtype), np.empty((pairs, len(last)), dtype=z.dtype)
-    hidden[:] = direct_bias
+    mine = np.zeros((left, len(bias)), dtype=z.dtype)
+    hidden, deep = np.empty((pairs, len(bias)), dtype=z.dtype), np.empty((pairs, len(last)), dtype=z.dtype)
+    hidden[:] = bias
     deep[:] = second_bias
     _multiply(encoded[:left], facts_left, mine)
     _multiply(encoded[left:], facts_right, hidden)
@@ -272,10 +259,8 @@ def _score(left, z, encoded, walks, scoring):  # type: ignore[no-untyped-def]
     for q in range(pairs):
         u = q % left
         total = last_bias[0]
-        for j in range(len(out)):
-            total += out[j] * max(ours[u, j] + theirs[q, j], 0)
         for j in range(z.shape[1]):
-            total += of_product[j] * z[u, j] * z[left + q, j]
+            total += by_left[j] * z[u, j] + z[left + q, j] * (by_right[j] + by_product[j] * z[u, j])
         for j in range(len(last)):
             total += last[j] * max(deep[q, j], 0)
         logits[q] = total

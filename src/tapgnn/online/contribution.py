@@ -109,9 +109,8 @@ def split_read(kernel: Kernel, sums: Tensor, degree: Tensor) -> tuple[Tensor, Te
     if isinstance(kernel, Adaptive):
         count = sums[:, kernel.width :].clamp(min=0.0)
         both = (count[:, : kernel.groups] + count[:, kernel.groups :]) @ kernel.spread.double()
-        offset: Tensor = kernel.of_counts(torch.log1p(count).to(kernel.of_counts.weight))
-        return _ratio(sums[:, : kernel.width], both), offset.double()
-    if isinstance(kernel, Attention):
+        linear = _ratio(sums[:, : kernel.width], both)
+    elif isinstance(kernel, Attention):
         linear = _ratio(sums[:, 1:-1], sums[:, -1:].expand(-1, kernel.width))
     else:
         by = degree if isinstance(kernel, Mean) else degree.sqrt()

@@ -53,8 +53,8 @@ def load_checkpoint(training: LinkTraining, folder: str | Path) -> None:
         state: dict[int, dict[str, Any]] = {}
         for name, tensor in _under(tensors, f"optimizer.{place}.").items():
             key, field = name.split(".", 1)
-            # Sparse Adam counts its steps in a plain integer.
-            whole = field == "step" and isinstance(optimizer, torch.optim.SparseAdam)
+            # That of the node vectors counts its steps in a plain integer.
+            whole = field == "step" and not isinstance(optimizer, torch.optim.Adam)
             state.setdefault(int(key), {})[field] = int(tensor) if whole else tensor
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
     training.epoch, training.stale = progress["epoch"], progress["stale"]

@@ -25,6 +25,7 @@ from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
 from tapgnn.model.facts import LAST
 from tapgnn.training.metrics import auc
+from tapgnn.training.optimizer import RowAdam
 from tapgnn.training.replay import score_along
 
 # Queries that the scales of the weightless inputs are measured on.
@@ -183,7 +184,7 @@ class LinkTraining:
 
 
 def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], list[torch.optim.Optimizer]]:
-    """The dense parameters, and the optimizers: Adam for them, sparse Adam for the node vectors."""
+    """The dense parameters, and the optimizers: Adam for them, one by rows for the node vectors."""
     vectors = [] if model.inputs.vectors is None else [model.inputs.vectors.weight]
     direct = getattr(model.head, "direct", None)
     head = [] if direct is None else list(direct.parameters())
@@ -195,7 +196,8 @@ def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], lis
         groups.append({"params": head, "lr": rate})
     optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=settings.weight_decay, fused=True)]
     if vectors:
-        optimizers.append(torch.optim.SparseAdam(vectors, lr=rate * settings.vector_rate))
+        by_rows = RowAdam if model.device.type == "cpu" else torch.optim.SparseAdam
+        optimizers.append(by_rows(vectors, lr=rate * settings.vector_rate))
     return [*body, *head], optimizers
 
 
