@@ -126,13 +126,11 @@ class Model(nn.Module):
     def _absorb(self, events: Events, view: Unfolding, seen: Floats, state: State) -> Reached:
         """Write the rows of the active nodes into the state; see `Reached`."""
         nodes = self._tensor(view.nodes)
-        arenas = (state.facts, state.embedding, state.sketch, state.sums)
-        *carried, sums = (arena.index_select(0, nodes + 1) for arena in arenas)
+        sums, *carried = state.take(nodes)
         flow, facts = self._flow(view, seen, carried[0])
         embedding, sums = self._embed(events, view, flow, nodes, sums)
-        reached = [facts, embedding, self._sketch(flow, view, carried[2])]
-        last = flow.chain[1:] - 1
-        state.write(nodes, sums, *(rows.detach().index_select(0, last) for rows in reached))
+        reached = (facts, embedding, self._sketch(flow, view, carried[2]))
+        state.write(nodes, flow.chain[1:] - 1, sums, *reached)
         return Reached(*reached, *carried)
 
     def _step(self, size: int) -> Step | Sweep | None:

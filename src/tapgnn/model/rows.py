@@ -84,3 +84,21 @@ def _unpick(place: Any, grad: Any, slope: Any) -> None:
             target = slope[place[q]]
             for j in range(len(target)):
                 target[j] += grad[q, j]
+
+
+@nb.njit(nogil=True, cache=True)
+def take_rows(node: Any, arena: Any, out: Any) -> None:
+    """Copy the rows of some nodes; node v has row v + 1."""
+    for c in range(len(node)):
+        row, copy = arena[node[c] + 1], out[c]
+        for j in range(len(copy)):
+            copy[j] = row[j]
+
+
+@nb.njit(nogil=True, cache=True)
+def put_rows(node: Any, pick: Any, table: Any, arena: Any) -> None:
+    """Write the row pick[c] of a table to node[c]; node v has row v + 1."""
+    for c in range(len(node)):
+        values, row = table[pick[c]], arena[node[c] + 1]
+        for j in range(len(row)):
+            row[j] = values[j]

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Floats, Ints, Vocabulary
-from tapgnn.model.rows import Rows
+from tapgnn.model.rows import Rows, put_rows, take_rows
 from tapgnn.model.sketch import sign_vectors
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
@@ -135,13 +135,28 @@ class State:
         """The arena row of each node; one that is unknown or not admitted has row 0."""
         return np.where((node >= 0) & (node < self.size), node + 1, 0)
 
-    def write(self, node: Tensor, sums: Tensor, facts: Tensor, embedding: Tensor, sketch: Tensor) -> None:
-        """Replace the rows of some nodes."""
-        rows = node + 1
-        for arena, values in zip(
-            (getattr(self, name) for name in ARENAS), (sums, facts, embedding, sketch), strict=True
-        ):
-            arena.index_copy_(0, rows, values.detach().to(arena.dtype))
+    def take(self, node: Tensor) -> list[Tensor]:
+        """The rows of some nodes in each of the ARENAS, copied."""
+        arenas = [getattr(self, name) for name in ARENAS]
+        if self.facts.device.type != "cpu":
+            return [arena.index_select(0, node + 1) for arena in arenas]
+        found = [arena.new_empty(len(node), arena.shape[1]) for arena in arenas]
+        for arena, out in zip(self.arrays(), found, strict=True):
+            take_rows(node.numpy(), arena, out.numpy())
+        return found
+
+    def write(self, node: Tensor, last: Tensor, sums: Tensor, *reached: Tensor) -> None:
+        """Replace the rows of some nodes: by sums [C, .], and by the row last [C] of each of three tables [T, .]."""
+        arenas = [getattr(self, name) for name in ARENAS]
+        if self.facts.device.type != "cpu":
+            rows = [sums, *(table.detach().index_select(0, last) for table in reached)]
+            for arena, values in zip(arenas, rows, strict=True):
+                arena.index_copy_(0, node + 1, values.detach().to(arena.dtype))
+            return
+        tables = [table.detach().contiguous().numpy() for table in (sums, *reached)]
+        picks = [np.arange(len(node)), *[last.numpy()] * len(reached)]
+        for arena, table, pick in zip(self.arrays(), tables, picks, strict=True):
+            put_rows(node.numpy(), pick, table, arena)
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
