@@ -8,7 +8,7 @@ AGG   a_i = sum of value_u        PROP  S_i = S_{i-1} exp(-rate . elapsed) + a_i
 Age is taken on two clocks: time, and the number of events of the whole graph, which does not drift when the graph
 gets busier. Channels form 2 + 2 `rates` groups: two pinned to 0 (the whole neighbourhood, as in the paper), `rates`
 that forget with time and `rates` that forget with events, all learned, starting from half-lives of 1/3 to 1/300 of a
-span. The state is S and the decayed number of messages per role.
+span. The state is S and n.
 """
 
 import math
@@ -36,14 +36,12 @@ class Adaptive(Kernel):
         self.log_rate = nn.Parameter(torch.log(math.log(2) / half_lives).repeat(2, 1))
         spread = torch.nn.functional.one_hot(channel_groups(width, self.groups), self.groups).T.float()
         self.register_buffer("spread", spread, persistent=False)
-        self.register_buffer("role_of_count", torch.arange(2).repeat_interleave(self.groups), persistent=False)
         self.spread: Tensor
-        self.role_of_count: Tensor
 
     @property
     def state_width(self) -> int:
-        """The sums, then the counts as source and as destination, one per group."""
-        return self.width + 2 * self.groups
+        """The sums, then the counts, one a group."""
+        return self.width + self.groups
 
     def rate(self) -> Tensor:
         """[2, groups] rates per span of each clock (float64)."""
@@ -65,9 +63,9 @@ class Adaptive(Kernel):
         decay = self._factor(flow)
         gathered = gather_sum(value, index, None, flow.inbox)
         total, last = scan_sum(gathered, decay, carried[:, : self.width], flow.chain)
-        received = self._received(flow, value.dtype)
-        count, last_count = scan_sum(received, decay.repeat(1, 2), carried[:, self.width :], flow.chain)
-        return self._read(total, count), torch.cat([last, last_count], dim=1)
+        received = flow.inbox.diff().to(value.dtype).unsqueeze(1).expand(-1, self.groups)
+        count, last_count = scan_sum(received, decay, carried[:, self.width :], flow.chain)
+        return total / self._by_channel(count), torch.cat([last, last_count], dim=1)
 
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The definition."""
@@ -75,23 +73,12 @@ class Adaptive(Kernel):
         size = len(flow.degree)
         age = flow.clocks[receiver] - flow.clocks[flow.receiver()[message]]
         weight = torch.exp(-age @ self.rate()).to(value.dtype)
-        as_source = (flow.role[message] == 0).unsqueeze(1)
-        counts = torch.cat([weight * as_source, weight * ~as_source], dim=1)
         total = add_up(self._by_channel(weight) * value[index[message]], receiver, size)
-        return self._read(total, add_up(counts, receiver, size))
+        return total / self._by_channel(add_up(weight, receiver, size))
 
     def _factor(self, flow: Flow) -> Tensor:
         """[T, groups] what is left of a group's channels since the node's previous temporal node (float64)."""
         return torch.exp(-flow.elapsed @ self.rate())
-
-    def _received(self, flow: Flow, dtype: torch.dtype) -> Tensor:
-        """[T, 2 groups] messages of the instant, as source and as destination, the same for every group."""
-        ones = torch.eye(2, dtype=dtype, device=flow.role.device)
-        by_role = gather_sum(ones, flow.role, None, flow.inbox)
-        return by_role.index_select(1, self.role_of_count)
-
-    def _read(self, total: Tensor, count: Tensor) -> Tensor:
-        return total / self._by_channel(count[:, : self.groups] + count[:, self.groups :])
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
         """[., width] the value of each channel's group; a product, because its backward is one too."""

@@ -1,7 +1,7 @@
 """The adaptive kernel in one pass each way: AGG, PROP and the read of every temporal node, without rows in between.
 
-    total_i = total_{i-1} f + sum of gate * value_u       count_i = count_{i-1} f + messages by role
-    read_i  = total_i / (count_i of both roles)
+    total_i = total_{i-1} f + sum of gate * value_u       count_i = count_{i-1} f + messages
+    read_i  = total_i / count_i
 
 There is one factor f = exp(-rate . elapsed) a group of channels; the gate is that of the sender's role; sums and counts
 run in float64. The slopes run the same recurrence backward in time.
@@ -22,7 +22,7 @@ from tapgnn.kernels.loops import compiled, over_segments, view
 def fade_and_read(
     value: Tensor, index: Tensor, gate: Tensor, flow: Flow, factor: Tensor, carried: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """The read [T, d] and the last state [C, d + 2G] (float64); gate [2, d], factor [T, G] (float64)."""
+    """The read [T, d] and the last state [C, d + G] (float64); gate [2, d], factor [T, G] (float64)."""
     if torch.is_grad_enabled() and (value.requires_grad or gate.requires_grad or factor.requires_grad):
         return _FadeAndRead.apply(value, index, gate, flow, factor, carried)  # type: ignore[no-untyped-call,no-any-return]
     return _forward(value, index, gate, flow, factor, carried)[:2]
@@ -31,10 +31,10 @@ def fade_and_read(
 def _forward(
     value: Tensor, index: Tensor, gate: Tensor, flow: Flow, factor: Tensor, carried: Tensor
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Read, last state, and what the backward needs: total [T, d] and count [T, 2G]."""
+    """Read, last state, and what the backward needs: total [T, d] and count [T, G]."""
     rows, width = len(flow.degree), value.shape[1]
     total, read = value.new_empty(rows, width), value.new_empty(rows, width)
-    count = value.new_empty(rows, 2 * factor.shape[1])
+    count = value.new_empty(rows, factor.shape[1])
     last = torch.empty_like(carried, memory_format=torch.contiguous_format)
     tensors = (flow.inbox, flow.role, index, factor, value, gate, carried, total, count, read, last)
     over_segments(fade_chains, view(flow.chain), width, *[view(tensor) for tensor in tensors])
@@ -95,38 +95,33 @@ def _gather(borders, by_channel, by_group):  # type: ignore[no-untyped-def]
 def fade_chains(first, last, chain, inbox, role, index, factor, value, gate, carried, total, count, read, final):  # type: ignore[no-untyped-def]
     """Fill total, count and read of the temporal nodes, and the final rows, of chains first to last."""
     width, groups = value.shape[1], factor.shape[1]
-    sums, counts, shares = np.empty(width), np.empty(2 * groups), np.empty(groups)
+    sums, counts, shares = np.empty(width), np.empty(groups), np.empty(groups)
     borders, kept, share = _borders(width, groups), np.empty(width), np.empty(width)
     for c in range(first, last):
         for j in range(width):
             sums[j] = carried[c, j]
-        for k in range(2 * groups):
-            counts[k] = carried[c, width + k]
+        for g in range(groups):
+            counts[g] = carried[c, width + g]
         for i in range(chain[c], chain[c + 1]):
             _spread(borders, factor[i], kept)
             for j in range(width):
                 sums[j] *= kept[j]
-            for g in range(groups):
-                counts[g] *= factor[i, g]
-                counts[groups + g] *= factor[i, g]
             for m in range(inbox[i], inbox[i + 1]):
                 message, weight = value[index[m]], gate[1 - role[m]]
                 for j in range(width):
                     sums[j] += message[j] * weight[j]
-                for g in range(groups):
-                    counts[role[m] * groups + g] += 1.0
-            for k in range(2 * groups):
-                count[i, k] = counts[k]
             for g in range(groups):
-                shares[g] = 1.0 / (counts[g] + counts[groups + g])
+                counts[g] = counts[g] * factor[i, g] + (inbox[i + 1] - inbox[i])
+                count[i, g] = counts[g]
+                shares[g] = 1.0 / counts[g]
             _spread(borders, shares, share)
             for j in range(width):
                 total[i, j] = sums[j]
                 read[i, j] = sums[j] * share[j]
         for j in range(width):
             final[c, j] = sums[j]
-        for k in range(2 * groups):
-            final[c, width + k] = counts[k]
+        for g in range(groups):
+            final[c, width + g] = counts[g]
 
 
 @compiled
@@ -142,7 +137,7 @@ def _unfade(  # type: ignore[no-untyped-def]
         flow_count[:] = 0.0
         for i in range(chain[c + 1] - 1, chain[c] - 1, -1):
             for g in range(groups):
-                shares[g] = 1.0 / (count[i, g] + count[i, groups + g])
+                shares[g] = 1.0 / count[i, g]
             _spread(borders, shares, share)
             for j in range(width):
                 product[j] = grad[i, j] * total[i, j]
@@ -166,10 +161,7 @@ def _unfade(  # type: ignore[no-untyped-def]
                     product[j] = flow[j] * carried[c, j]
             _gather(borders, product, sums)
             for g in range(groups):
-                if i > chain[c]:
-                    before = count[i - 1, g] + count[i - 1, groups + g]
-                else:
-                    before = carried[c, width + g] + carried[c, width + groups + g]
+                before = count[i - 1, g] if i > chain[c] else carried[c, width + g]
                 to_factor[i, g] = sums[g] + flow_count[g] * before
                 flow_count[g] *= factor[i, g]
             _spread(borders, factor[i], kept)

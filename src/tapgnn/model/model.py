@@ -128,10 +128,10 @@ class Model(nn.Module):
         nodes = self._tensor(view.nodes)
         sums, *carried = state.take(nodes)
         flow, facts = self._flow(view, seen, carried[0])
-        embedding, sums = self._embed(events, view, flow, nodes, sums)
+        embedding, sums, lower = self._embed(events, view, flow, nodes, sums)
         reached = (facts, embedding, self._sketch(flow, view, carried[2]))
         state.write(nodes, flow.chain[1:] - 1, sums, *reached)
-        return Reached(*reached, *carried)
+        return Reached(*(*reached, *carried, lower))
 
     def _step(self, size: int) -> Step | Sweep | None:
         """The form without gradients for so many events or pairs, where there is one."""
@@ -217,8 +217,8 @@ class Model(nn.Module):
 
     def _embed(
         self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
-    ) -> tuple[Tensor, Tensor]:
-        """h_K [T, d] and the last kernel states [C, .], layer by layer; without carried states, directly."""
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """h_K [T, d], the last kernel states [C, .] and h_{K-1} [T, d]; without carried states, directly."""
         config = self.config
         instants = (self._tensor(view.instants) - config.origin) / config.span
         edge = None
@@ -230,10 +230,12 @@ class Model(nn.Module):
         states, start = [], 0
         for block in self._blocks:
             stop = start + block.kernel.state_width
+            below, place = table.detach(), row
             table, last = block(table, row, chunk, None if carried is None else carried[:, start:stop])
             states.append(last)
             row, start = None, stop
-        return table, torch.cat(states, dim=1) if carried is not None else table
+        lower = below if place is None else below.index_select(0, place)
+        return table, torch.cat(states, dim=1) if carried is not None else table, lower
 
     def _flow(self, view: Unfolding, seen: Floats, carried: Tensor) -> tuple[Flow, Tensor]:
         """The chunk as kernels see it, and the facts [T, F] of its temporal nodes."""

@@ -156,25 +156,27 @@ def _absorb(events, arenas, blocks, absorbing):  # type: ignore[no-untyped-def]
     owner = np.empty(size, dtype=np.int64)
     for c in range(len(nodes)):
         owner[chain[c] : chain[c + 1]] = c
-    embedding = _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums)
+    embedding, lower = _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums)
     sketch = np.empty((size, all_sketches.shape[1]), dtype=all_sketches.dtype)
     propagate(sketch_width, sketch_steps, chain, inbox, sender, owner, elapsed, sketch_rate, carried_sketch, sketch)
     for c in range(len(nodes)):
         last = chain[c + 1] - 1
         all_facts[rows[c]], all_embeddings[rows[c]], all_sketches[rows[c]] = facts[last], embedding[last], sketch[last]
-    return facts, embedding, sketch, carried_facts, carried_embedding, carried_sketch
+    return facts, embedding, sketch, carried_facts, carried_embedding, carried_sketch, lower
 
 
 @_fast
 def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums):  # type: ignore[no-untyped-def]
-    """h_K [T, d], layer by layer; the sums of the nodes are replaced."""
+    """h_K and h_{K-1} [T, d], layer by layer; the sums of the nodes are replaced."""
     transforms, biases, gates, owns, scales, shifts, rates = blocks
     size, width, groups, dtype = len(owner), vectors.shape[1], rates.shape[2], vectors.dtype
     table = np.empty((len(nodes), width), dtype=dtype)
     for c in range(len(nodes)):
         table[c] = vectors[nodes[c] + 1 if nodes[c] + 1 < len(vectors) else 0]
     row, start = owner, 0
+    lower, place = table, row
     for k in range(len(transforms)):
+        lower, place = table, row
         value = np.empty((len(table), width), dtype=dtype)
         value[:] = biases[k]
         _multiply(table, transforms[k], value)
@@ -183,11 +185,11 @@ def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, s
         for i in range(size):
             for g in range(groups):
                 factor[i, g] = np.exp(-elapsed[i, 0] * rates[k, 0, g] - elapsed[i, 1] * rates[k, 1, g])
-        stop = start + width + 2 * groups
+        stop = start + width + groups
         carried = sums[nodes + 1, start:stop].copy()
         final = np.empty_like(carried)
         total, read = np.empty((size, width), dtype=dtype), np.empty((size, width), dtype=dtype)
-        count = np.empty((size, 2 * groups), dtype=dtype)
+        count = np.empty((size, groups), dtype=dtype)
         fade_chains(
             0, len(nodes), chain, inbox, role, index, factor, value, gates[k], carried, total, count, read, final
         )
@@ -196,7 +198,7 @@ def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, s
         out, joined, moments = np.empty_like(read), np.empty_like(read), np.empty((size, 2), dtype=dtype)
         join(table, row, owns[k], read, scales[k], shifts[k], out, joined, moments)
         table, row, start = out, np.arange(size), stop
-    return table
+    return table, lower[place]
 
 
 @_fast

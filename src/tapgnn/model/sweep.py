@@ -66,18 +66,20 @@ class Sweep:
         carried = [arena.take(rows, axis=0) for arena in arenas]
         facts, elapsed = np.empty((view.size, carried[0].shape[1])), np.empty((view.size, 2))
         fold_facts(view.chain, view.inbox, view.role, view.time, seen, self.rate, carried[0], facts, elapsed)
-        reached = (facts, self._embed(view, rows, sums), np.empty((view.size, 0), dtype=carried[2].dtype))
+        embedding, lower = self._embed(view, rows, sums)
+        reached = (facts, embedding, np.empty((view.size, 0), dtype=carried[2].dtype))
         for arena, table in zip(arenas, reached, strict=True):
             _write(rows, view.chain, table, arena)
-        return Reached(*map(torch.from_numpy, (*reached, *carried)))
+        return Reached(*map(torch.from_numpy, (*reached, *carried, lower)))
 
     def _embed(self, view: Unfolding, rows: Any, sums: Any) -> Any:
-        """h_K [T, d], layer by layer; the sums of the nodes are replaced."""
+        """h_K and h_{K-1} [T, d], layer by layer; the sums of the nodes are replaced."""
         width, size, start = self.config.width, view.size, 0
         table, row = self.vectors.take(np.where(rows < len(self.vectors), rows, 0), axis=0), view.owner()
         instants = (view.instants - self.config.origin) / self.config.span
         waves = torch.from_numpy(_encoded(instants, self.encoding))
         for weight, bias, of_time, of_sender, of_receiver in self.layers:
+            below, place = table, row
             plain = torch.addmm(bias, torch.from_numpy(table), weight).numpy()
             times = torch.mm(waves, of_time).numpy()
             value, sent, heard = np.empty((size, width), dtype=table.dtype), *np.empty((2, size), dtype=table.dtype)
@@ -87,7 +89,7 @@ class Sweep:
             messages = (view.inbox, view.sender, sent, heard, value)
             over_segments(softmax_forward, view.chain, width, *messages, rows, start, sums, table)
             start += width + 2
-        return table
+        return table, below.take(place, axis=0) if len(self.layers) == 1 else below
 
     def link(self, places: Places, left: int) -> Tensor:
         """Logits [Q] of pairs, given as to `Model.link`."""

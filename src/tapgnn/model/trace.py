@@ -14,7 +14,7 @@ from tapgnn.unfold import Unfolding
 
 
 class Reached(NamedTuple):
-    """Rows of the temporal nodes of some events [T, .], and those carried into their chains [C, .]."""
+    """Rows of the temporal nodes of some events [T, .], those carried into their chains [C, .], and h_{K-1} [T, d]."""
 
     facts: Tensor
     embedding: Tensor
@@ -22,6 +22,7 @@ class Reached(NamedTuple):
     carried_facts: Tensor
     carried_embedding: Tensor
     carried_sketch: Tensor
+    lower: Tensor
 
 
 @dataclass
@@ -30,6 +31,7 @@ class Trace:
 
     view       the unfolding of the events: nodes, times and chains of the rows
     embedding  [T, d] h_K of each temporal node
+    lower      [T, d] h_{K-1}, of which the last block made its messages; without gradient
     """
 
     view: Unfolding
@@ -39,6 +41,7 @@ class Trace:
     carried_facts: Tensor
     carried_embedding: Tensor
     carried_sketch: Tensor
+    lower: Tensor
     event_time: Floats
     events_before: int
     clock_before: float

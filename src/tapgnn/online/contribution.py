@@ -1,12 +1,12 @@
 """What each message adds to a node's sums in the last layer, per kernel, and how the layer reads sums.
 
     sums(v) = older + sum over remembered messages of added(message)            exact: the state holds sums(v)
-    read(v) = linear + offset,  linear = S / normaliser                         S the first `width` sums
+    read(v) = S / normaliser                                                    S are `width` of the sums
 
-    adaptive   added = w value, w by role     w_j = exp(-rate_j . age)       linear = S / n        offset = B log(1 + n)
-    mean       added = value                                                 linear = S / deg v    (relu follows)
-    gcn        added = value / sqrt(deg u)                                   linear = S / sqrt(deg v)
-    attention  added = w value, w             w = exp(alpha - m)             linear = S / sum of w
+    adaptive   added = w value, w             w_j = exp(-rate_j . age)       read = S / n
+    mean       added = value                                                 read = S / deg v    (relu follows)
+    gcn        added = value / sqrt(deg u)                                   read = S / sqrt(deg v)
+    attention  added = w value, w             w = exp(alpha - m)             read = S / sum of w
 
 `pool` keeps a maximum, which is no sum: its score cannot be shared out and is refused.
 """
@@ -14,7 +14,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -78,8 +77,7 @@ def added(kernel: Kernel, messages: Messages, now: Tensor, peak: Tensor) -> Tens
     value = messages.value
     if isinstance(kernel, Adaptive):
         weight = torch.exp(-(now - messages.clocks) @ kernel.rate())
-        as_source = (messages.role == 0).double().unsqueeze(1)
-        return torch.cat([weight @ kernel.spread.double() * value, weight * as_source, weight * (1 - as_source)], dim=1)
+        return torch.cat([weight @ kernel.spread.double() * value, weight], dim=1)
     if isinstance(kernel, Attention):
         weight = torch.exp(attention_scores(kernel, messages) - peak).unsqueeze(1)
         return torch.cat([torch.zeros_like(weight), weight * value, weight], dim=1)
@@ -101,21 +99,17 @@ def faded(kernel: Kernel, sums: Tensor, elapsed: Tensor) -> Tensor:
     if not isinstance(kernel, Adaptive):
         return sums
     kept = torch.exp(-elapsed @ kernel.rate())
-    return sums * torch.cat([kept @ kernel.spread.double(), kept, kept])
+    return sums * torch.cat([kept @ kernel.spread.double(), kept])
 
 
-def split_read(kernel: Kernel, sums: Tensor, degree: Tensor) -> tuple[Tensor, Tensor]:
-    """linear and offset, both [B, d], whose sum is read from sums [B, state_width] of nodes with degree [B]."""
+def read_sums(kernel: Kernel, sums: Tensor, degree: Tensor) -> Tensor:
+    """[B, d] what the last layer reads from sums [B, state_width] of nodes with degree [B]; linear in S."""
     if isinstance(kernel, Adaptive):
-        count = sums[:, kernel.width :].clamp(min=0.0)
-        both = (count[:, : kernel.groups] + count[:, kernel.groups :]) @ kernel.spread.double()
-        linear = _ratio(sums[:, : kernel.width], both)
-    elif isinstance(kernel, Attention):
-        linear = _ratio(sums[:, 1:-1], sums[:, -1:].expand(-1, kernel.width))
-    else:
-        by = degree if isinstance(kernel, Mean) else degree.sqrt()
-        linear = _ratio(sums, by.unsqueeze(1).expand_as(sums))
-    return linear, torch.zeros_like(linear)
+        return _ratio(sums[:, : kernel.width], sums[:, kernel.width :].clamp(min=0.0) @ kernel.spread.double())
+    if isinstance(kernel, Attention):
+        return _ratio(sums[:, 1:-1], sums[:, -1:].expand(-1, kernel.width))
+    by = degree if isinstance(kernel, Mean) else degree.sqrt()
+    return _ratio(sums, by.unsqueeze(1).expand_as(sums))
 
 
 def finish_read(model: Model, read: Tensor, own: Tensor) -> Tensor:
@@ -142,6 +136,6 @@ def _clocks(model: Model, history: Excerpt) -> Tensor:
     return torch.from_numpy(np.stack(spans, axis=1))
 
 
-def _ratio(total: Tensor, by: Tensor) -> Any:
+def _ratio(total: Tensor, by: Tensor) -> Tensor:
     """total / by, 0 where nothing is left to divide by."""
     return torch.where(by > 0, total / torch.where(by > 0, by, 1.0), 0.0)

@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.events import Id
+from tapgnn.events import Events, Id
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.contribution import finish_read
 from tapgnn.online.ledger import Ledger, PastRows
-from tapgnn.online.window import Excerpt, RecordedTrace, Window, excerpt
+from tapgnn.online.window import Excerpt, Window, excerpt
 
 MOST_EVENTS = 512
 PATH = 128
@@ -66,14 +66,24 @@ class Explanation:
 
 
 def explain(
-    model: Model, where: State | Trace, window: Window, src: Id, dst: Id, time: float, limit: int = 20
+    model: Model,
+    where: State | Trace,
+    window: Window,
+    src: Id,
+    dst: Id,
+    time: float,
+    limit: int = 20,
+    held: Events | None = None,
 ) -> Explanation:
-    """The `limit` events that moved the score of src -> dst at a time most; `where` is what the score is read from."""
+    """The `limit` events that moved the score of src -> dst at a time most.
+
+    `where` is what the score is read from; of a trace, `held` are the events, which the window does not have.
+    """
     history = window.touching(src, dst)
     history = history.take(np.arange(max(len(history) - MOST_EVENTS, 0), len(history)))
     absorbed = len(history)
-    if isinstance(where, RecordedTrace):
-        history = history.followed_by(excerpt(model, where).touching(src, dst))
+    if isinstance(where, Trace) and held is not None:
+        history = history.followed_by(excerpt(model, held, where).touching(src, dst))
     state = where.successor if isinstance(where, Trace) else where
     row = torch.from_numpy(model.vocabulary.rows([src, dst]))
     past = where.past(row, torch.full((2,), time, dtype=torch.float64))
@@ -126,10 +136,10 @@ def _embedding_effects(model: Model, sides: list[Ledger], size: int) -> tuple[fl
         rows = side.past.repeated(len(alpha))
         if len(side.messages):
             with torch.no_grad():
-                linear, offset, share, older = side.reading()
-            reading = (alpha * linear).requires_grad_()
+                read, share, older = side.reading()
+            reading = (alpha * read).requires_grad_()
             with torch.enable_grad():
-                rows.embedding = finish_read(model, reading + offset, side.messages.own[-1])
+                rows.embedding = finish_read(model, reading, side.messages.own[-1])
             readings.append(reading)
             shares.append(torch.cat([share, older.unsqueeze(0)]))
         pasts.append(rows)

@@ -31,7 +31,7 @@ from tapgnn.online.contribution import (
     faded,
     finish_read,
     last_sums,
-    split_read,
+    read_sums,
 )
 from tapgnn.online.window import Excerpt, last_block
 
@@ -163,9 +163,9 @@ class Ledger:
             width, counts = self.kernel.state_width, 2 * len(self.model.count_rate)
             facts[1:, RECENT] = left[:, width : width + counts]
             sketch[1:, self.start :] = left[:, width + counts :].to(sketch)
-            linear, offset = split_read(self.kernel, left[:, :width], facts[1:, COUNT].sum(dim=1))
+            read = read_sums(self.kernel, left[:, :width], facts[1:, COUNT].sum(dim=1))
             touched = 1 + (self.removed.sum(dim=1) > 0).nonzero()[:, 0]
-            embedding[touched] = finish_read(self.model, linear + offset, self.messages.own[-1])[touched - 1]
+            embedding[touched] = finish_read(self.model, read, self.messages.own[-1])[touched - 1]
             embedding[facts[:, COUNT].sum(dim=1) == 0] = 0.0
         return rows, exact
 
@@ -194,16 +194,16 @@ class Ledger:
             left[event] = fresh + self._fade(self.older, then - self.now)
         return known
 
-    def reading(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """What the last layer reads, linear [d] and offset [d]; the shares in linear of events [n, d] and older [d]."""
+    def reading(self) -> tuple[Tensor, Tensor, Tensor]:
+        """What the last layer reads [d], and the shares in it of the events [n, d] and of older ones [d]."""
         width = self.kernel.state_width
         degree = self.facts[COUNT].sum()
         which = slice(1, -1) if isinstance(self.kernel, Attention) else slice(0, self.kernel.width)
         rows = self.total[:width].repeat(2 + self.size, 1)
         rows[1, which] = self.older[:width][which]
         rows[2:, which] = self.by_event[:, :width][:, which]
-        linear, offset = split_read(self.kernel, rows, degree.repeat(len(rows)))
-        return linear[0], offset[0], linear[2:], linear[1]
+        read = read_sums(self.kernel, rows, degree.repeat(len(rows)))
+        return read[0], read[2:], read[1]
 
 
 def _all_but_one(rows: Tensor) -> Tensor:
