@@ -5,22 +5,28 @@
     memory_growth          resident memory of the server in the last tenth of the events over that in the second tenth,
                            on a fixed set of nodes
 
-The model is the default preset (d = 64, two layers) with random weights: they cost what trained ones cost. Prints one
-JSON object as the last line.
+The model is the default preset (d = 64, two layers) with random weights: they cost what trained ones cost. The load
+comes from threads of one process, each with a connection that it keeps: a request is sent, its whole answer is read
+and checked, then the next one is sent. Requests of the timed parts are written beforehand, because the generator
+shares the cores with what it measures. Prints one JSON object as the last line.
+
+    python benchmarks/server.py                        all of it, ten million events
+    python benchmarks/server.py --events 0             without the memory, about a minute
 """
 
 import argparse
-import http.client
 import json
 import os
 import re
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -51,17 +57,10 @@ class Server:
         command += ["--log-level", "warning", "--late", "merge"]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         self.place = urlsplit(self.process.stdout.readline().split()[-1])
-        connection = self.connect()
-        while True:
-            connection.request("GET", "/readyz")
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status == 200:
-                return
+        self.address = (self.place.hostname, self.place.port)
+        connection = Connection(self)
+        while connection.exchange(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n")[0] != 200:
             time.sleep(0.1)
-
-    def connect(self):
-        return http.client.HTTPConnection(self.place.hostname, self.place.port, timeout=120)
 
     def memory(self):
         """Resident bytes."""
@@ -73,106 +72,151 @@ class Server:
         return self.process.wait(60)
 
 
+class Connection:
+    """One connection to the server that is kept; as little work for a request as can be."""
+
+    def __init__(self, server):
+        self.socket = socket.create_connection(server.address, timeout=120)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def exchange(self, request):
+        """Send a request and read its answer."""
+        self.socket.sendall(request)
+        return self.answer()
+
+    def answer(self):
+        """The status and the content of an answer, read to its end."""
+        answer, end = b"", -1
+        while end < 0 or len(answer) < end:
+            piece = self.socket.recv(65_536)
+            if not piece:
+                raise RuntimeError("the server closed the connection")
+            answer += piece
+            if end < 0 and (stop := answer.find(b"\r\n\r\n")) >= 0:
+                end = stop + 4 + int(re.search(rb"(?i)content-length: *(\d+)", answer[:stop])[1])
+        return int(answer[9:12]), answer[stop + 4 :]
+
+
+def post(path, body):
+    """A request with a body of JSON."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
+
+
 class Stream:
-    """Random events on the fixed nodes, in order of time, as JSON bodies."""
+    """Random events on the fixed nodes, in order of time, as requests."""
 
     def __init__(self, seed=1):
         self.rng, self.time = np.random.default_rng(seed), 1_000_000
 
-    def body(self, size):
+    def request(self, size):
+        """The next `size` events."""
         src, dst = self.rng.integers(0, NODES, (2, size)).tolist()
         start = self.time
         self.time += size
         rows = ",".join(
             f'{{"src":{u},"dst":{v},"time":{start + i}}}' for i, (u, v) in enumerate(zip(src, dst, strict=True))
         )
-        return b'{"events":[' + rows.encode() + b"]}"
+        return post("/v1/events", b'{"events":[' + rows.encode() + b"]}")
+
+    def requests(self, events, batch):
+        """Requests with so many events in all, one after the other."""
+        for start in range(0, events, batch):
+            yield self.request(min(batch, events - start))
 
 
-def ingest(server, stream, events, batch, connections=2, watch=lambda done: None):
-    """Send events over several connections, batches leaving in order; gives the seconds until all are acknowledged."""
-    turn, done = threading.Lock(), [0]
+def ingest(server, requests, connections, watch=lambda done: None):
+    """Send requests over several connections, leaving in order; gives events acknowledged, those late, and seconds."""
+    turn, totals, source = threading.Lock(), {"accepted": 0, "late": 0}, iter(requests)
     start = time.perf_counter()
 
     def work():
-        connection = server.connect()
+        connection = Connection(server)
         while True:
             with turn:
-                size = min(batch, events - done[0])
-                if size <= 0:
+                request = next(source, None)
+                if request is None:
                     return
-                done[0] += size
-                connection.request("POST", "/v1/events", stream.body(size), {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            content = answer.read()
-            if answer.status != 200:
-                raise SystemExit(f"{answer.status}: {content.decode()}")
-            watch(done[0])
+                connection.socket.sendall(request)
+            status, content = connection.answer()
+            if status != 200:
+                raise RuntimeError(f"{status}: {content.decode()}")
+            receipt = json.loads(content)
+            with turn:
+                for name in totals:
+                    totals[name] += receipt[name]
+            watch(totals["accepted"])
 
-    threads = [threading.Thread(target=work) for _ in range(connections)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return time.perf_counter() - start
+    with ThreadPoolExecutor(connections) as threads:
+        for ended in [threads.submit(work) for _ in range(connections)]:
+            ended.result()
+    return totals["accepted"], totals["late"], time.perf_counter() - start
 
 
 def ask(server, stop, spent, pause):
     """Ask about one pair again and again."""
-    rng, connection = np.random.default_rng(2), server.connect()
+    rng, connection = np.random.default_rng(2), Connection(server)
     while not stop.is_set():
         src, dst = rng.integers(0, NODES, 2).tolist()
-        body = json.dumps({"pairs": [{"src": src, "dst": dst}]})
+        request = post("/v1/score", json.dumps({"pairs": [{"src": src, "dst": dst}]}).encode())
         start = time.perf_counter()
-        connection.request("POST", "/v1/score", body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        answer.read()
+        status, _ = connection.exchange(request)
         spent.append(time.perf_counter() - start)
-        if answer.status != 200:
-            raise SystemExit(f"a question was answered with {answer.status}")
+        if status != 200:
+            raise RuntimeError(f"a question was answered with {status}")
         time.sleep(pause)
+
+
+def measure_memory(server, stream, options):
+    """Resident bytes in the second and in the last tenth of many events."""
+    memory, tenth = [], options.events / 10
+    requests = stream.requests(options.events, 1_000)
+    ingest(server, requests, options.connections, lambda done: memory.append((done, server.memory())))
+    early = [size for done, size in memory if tenth < done <= 2 * tenth]
+    return statistics.median(early), statistics.median(size for done, size in memory if done > 9 * tenth)
 
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--events", type=int, default=10_000_000, help="for memory_growth")
+    parser.add_argument("--events", type=int, default=10_000_000, help="for memory_growth; 0 leaves it out")
     parser.add_argument("--measured", type=int, default=200_000, help="for each of the other figures")
     parser.add_argument("--batch", type=int, default=200)
+    parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--width", type=int, default=64)
     options = parser.parse_args()
     os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         make_model(Path(folder) / "model", options.width)
         server, stream = Server(Path(folder) / "model", Path(folder) / "state.db"), Stream()
-        ingest(server, stream, min(options.measured, 20_000), options.batch)
-        pace = options.measured / ingest(server, stream, options.measured, options.batch)
+        ingest(server, stream.requests(min(options.measured, 20_000), options.batch), options.connections)
+        load = [list(stream.requests(options.measured, options.batch)) for _ in range(2)]
+        events, late, seconds = ingest(server, load[0], options.connections)
         stop, spent = threading.Event(), []
-        asking = threading.Thread(target=ask, args=(server, stop, spent, 0.005))
-        asking.start()
-        busy = options.measured / ingest(server, stream, options.measured, options.batch)
-        stop.set()
-        asking.join()
-        memory = []
-        ingest(server, stream, options.events, 1_000, watch=lambda done: memory.append((done, server.memory())))
-        tenth = options.events / 10
-        early = [size for done, size in memory if tenth < done <= 2 * tenth]
-        late = [size for done, size in memory if done > 9 * tenth]
+        with ThreadPoolExecutor(1) as asking:
+            asked = asking.submit(ask, server, stop, spent, 0.005)
+            busy, _, meanwhile = ingest(server, load[1], options.connections)
+            stop.set()
+            asked.result()
+        early, late_memory = measure_memory(server, stream, options) if options.events else (None, None)
         journal = (Path(folder) / "state.db").stat().st_size
         code = server.stop()
     p50, p95, p99 = np.percentile(np.array(spent) * 1e3, (50, 95, 99))
     print(
         json.dumps(
             {
-                "durable_events_per_s": round(pace),
-                "durable_events_per_s_while_asked": round(busy),
+                "durable_events_per_s": round(events / seconds),
+                "durable_events_per_s_while_asked": round(busy / meanwhile),
                 "score_p50_ms": round(p50, 2),
                 "score_p95_ms": round(p95, 2),
                 "score_p99_ms": round(p99, 2),
-                "memory_growth": round(statistics.median(late) / statistics.median(early), 4),
-                "memory_mb": round(statistics.median(late) / 1e6),
+                "memory_growth": None if early is None else round(late_memory / early, 4),
+                "memory_mb": None if early is None else round(late_memory / 1e6),
                 "journal_mb": round(journal / 1e6),
                 "events": options.events,
+                "measured": options.measured,
+                "merged_late": late,
                 "batch": options.batch,
+                "connections": options.connections,
                 "width": options.width,
                 "questions": len(spent),
                 "exit_code": code,

@@ -99,7 +99,7 @@ def borders(events, size):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--epochs", type=int, default=2)
-    parser.add_argument("--chunk", type=int, default=1024)
+    parser.add_argument("--chunk", type=int, default=4096)
     parser.add_argument("--data", default=os.environ.get("TAPGNN_DATA", ""))
     options = parser.parse_args()
     if not Path(options.data, "wikipedia-nofeatures.csv").is_file():

@@ -62,3 +62,7 @@ class ServerError(TapgnnError):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class IrrevocableError(StateError, JournalError):
+    """Events that cannot be taken back: the state saved with the model holds them, or earlier records were dropped."""

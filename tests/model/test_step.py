@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.model.step import FEW, Step
+from tapgnn.model.step import Step
 
 from ..streams import assert_same_state, cuts, streams, tiny_model
 
@@ -30,7 +30,7 @@ def scores_along(model, pieces):
 
 @given(data=st.data(), layers=st.integers(1, 3), steps=st.integers(1, 3))
 def test_a_few_events_at_a_time_give_the_numbers_of_the_general_form(data, layers, steps):
-    events = data.draw(streams(max_events=FEW))
+    events = data.draw(streams(max_events=24))
     model = default_model(events, layers=layers, sketch_steps=steps)
     pieces = data.draw(cuts(events))
     general, general_state = scores_along(model, pieces)
@@ -43,7 +43,7 @@ def test_a_few_events_at_a_time_give_the_numbers_of_the_general_form(data, layer
 
 @given(data=st.data())
 def test_new_weights_are_used_at_once(data):
-    events = data.draw(streams(max_events=FEW))
+    events = data.draw(streams(max_events=24))
     model = default_model(events)
     with torch.no_grad():
         before, _ = scores_along(model, [events])

@@ -10,7 +10,7 @@ from tapgnn import Events, Vocabulary
 from tapgnn.errors import QueryError
 from tapgnn.online.engine import Engine
 from tapgnn.online.explanation import explain
-from tapgnn.online.window import Window, record_lower
+from tapgnn.online.window import Window
 from tests.streams import KERNEL_NAMES, streams, tiny_model
 
 SUMS = [name for name in KERNEL_NAMES if name != "pool"]
@@ -18,14 +18,31 @@ SUMS = [name for name in KERNEL_NAMES if name != "pool"]
 
 def absorbed(model, log, size=1_000, chunk=7):
     """The state after a log, and a window of its latest events."""
-    undo = record_lower(model)
     window, state = Window(model, size), model.empty_state()
     with torch.no_grad():
         for piece in log.chunks(chunk):
             trace, state = model.advance(piece, state)
-            window.record(model, trace)
-    undo()
+            window.record(piece, trace)
     return state, window
+
+
+DEFAULT = {"kernel": "adaptive", "time_width": 0}
+PLAIN = {"kernel": "attention", "roles": False, "self_connection": False, "facts": False, "sketch_width": 0}
+
+
+@pytest.mark.parametrize("options", [DEFAULT, {**PLAIN, "head": "dot"}], ids=["step", "sweep"])
+@settings(max_examples=10)
+@given(data=st.data(), layers=st.integers(1, 3))
+def test_every_form_of_advance_leaves_the_same_rows_below_the_last_layer(options, data, layers):
+    log = data.draw(streams(max_events=20))
+    model = tiny_model(vocabulary=log.vocabulary, layers=layers, **options)
+    general, _ = model.advance(log, model.empty_state())
+    with torch.no_grad():
+        assert model._step(len(log)) is not None
+        quick, _ = model.advance(log, model.empty_state())
+    assert general.lower.shape == (general.view.size, model.config.width)
+    assert not general.lower.requires_grad
+    torch.testing.assert_close(general.lower, quick.lower, rtol=1e-10, atol=1e-10)
 
 
 def _name(cause):
@@ -143,14 +160,13 @@ def test_events_that_are_held_back_are_explained_like_others(data, tmp_path_fact
         journal = tmp_path_factory.mktemp("journal") / "state.db"
         with Engine.open(estimator, journal, hold_back=hold_back) as engine:
             with engine.live() as live:
-                window, model = Window(live.model, 1_000), live.model
-                record_lower(model)
-            engine.listen(lambda _, trace, model=model, window=window: window.record(model, trace))
+                window = Window(live.model, 1_000)
+            engine.listen(window.record)
             columns = {"src": [ids[row] for row in log.src], "dst": [ids[row] for row in log.dst], "time": log.time}
             engine.observe(columns)
             assert engine.status()["held"] == (int((log.time == log.time[-1]).sum()) if hold_back else 0)
             with engine.live() as live:
-                found[hold_back] = explain(live.model, live.where, window, src, dst, live.now, 1_000)
+                found[hold_back] = explain(live.model, live.where, window, src, dst, live.now, 1_000, live.held)
     assert found[True].logit == pytest.approx(found[False].logit, abs=1e-9)
     for one, other in zip(found[True].causes, found[False].causes, strict=True):
         assert one.effect == pytest.approx(other.effect, abs=1e-8)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tapgnn import Events
-from tapgnn.errors import ConfigError, EventError, LateEventError
+from tapgnn.errors import ConfigError, EventError, LateEventError, StateError
 from tapgnn.online.engine import Engine, Request
 
 from .live import KNOWN, saved_model
@@ -116,6 +116,42 @@ def test_several_batches_in_one_commit_are_as_good_as_one_after_the_other(quick_
         assert [outcome.error is None for outcome in outcomes] == [True, True, False, True, True]
         assert many.state_digest() == one.state_digest()
         assert many.offsets() == one.offsets() == {("t", 0): 5}
+
+
+def test_each_sender_is_told_when_its_own_batch_is_safe_and_applied_and_not_when_others_are(quick_path):
+    with Engine.open(saved_model(), quick_path / "s.db") as engine:
+        heard = []
+
+        def told(outcome):
+            # All of them were committed together; this one is applied, those after it are not yet.
+            status = engine.status()
+            heard.append((outcome.error is None, status["position"], status["applied"]))
+
+        times = (1e9, 1e9 + 1, 1e9 - 5, 1e9 + 2)
+        requests = [Request((0, 1, time), "source", number, told=told) for number, time in enumerate(times)]
+        outcomes = engine.observe_many([*requests, requests[0]])
+        assert heard == [(False, 0, 0), (True, 3, 1), (True, 3, 2), (True, 3, 3), (True, 3, 3)]
+        assert [outcome.error is None for outcome in outcomes] == [True, True, False, True, True]
+        assert outcomes[-1].receipt.duplicate
+
+
+def test_an_engine_that_was_stopped_between_batches_of_one_commit_loses_none_of_them(quick_path):
+    def told(outcome):
+        raise KeyboardInterrupt
+
+    with Engine.open(saved_model(), quick_path / "s.db") as engine:
+        requests = [Request((0, 1, 1e9 + number), "source", number, told=told) for number in range(3)]
+        with pytest.raises(KeyboardInterrupt):
+            engine.observe_many(requests)
+        with pytest.raises(StateError, match="open it again"):
+            engine.observe((0, 1, 1e9 + 9))
+    with (
+        Engine.open(saved_model(), quick_path / "s.db") as again,
+        Engine.open(saved_model(), quick_path / "t.db") as one,
+    ):
+        for request in requests:
+            one.observe(request.events, request.producer, request.sequence)
+        assert again.state_digest() == one.state_digest()
 
 
 def test_late_events_are_merged_into_the_present_where_the_policy_says_so(quick_path):

@@ -243,6 +243,29 @@ def test_a_topic_is_read_once_across_restarts_and_the_broker_keeps_no_offset(clu
     assert [part.offset for part in kept] == [confluent_kafka.OFFSET_INVALID]
 
 
+class YoungTopic(KafkaSource):
+    """A topic that has only its first partition when it is first looked at."""
+
+    looks = 0
+
+    def _partitions(self, consumer, patience):
+        self.looks += 1
+        return super()._partitions(consumer, patience)[: 1 if self.looks == 1 else None]
+
+
+def test_partitions_that_are_added_later_are_read_from_their_beginning(cluster):
+    producer, servers = cluster
+    produce(producer, "growing", range(3), partition=0)
+    produce(producer, "growing", range(10, 14), partition=1)
+    sink = Sink()
+    with sink.following(YoungTopic(servers, "growing", refresh=0.0)):
+        sink.wait(7)
+        produce(producer, "growing", range(3, 5), partition=0)
+        sink.wait(9)
+    assert sink.places == {("kafka:growing", 0): 5, ("kafka:growing", 1): 4}
+    assert sorted(sink.rows) == sorted(event(number) for number in [*range(5), *range(10, 14)])
+
+
 def test_partitions_are_read_side_by_side_each_from_its_own_offset(cluster):
     producer, servers = cluster
     produce(producer, "shards", range(3), partition=0)

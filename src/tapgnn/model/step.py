@@ -2,7 +2,7 @@
 
 A single event costs microseconds of arithmetic; taken operator by operator it would cost fifty times that in calls. The
 loops are those of the general form (facts, sketches, the adaptive kernel, the end of a block), chained by compiled code
-instead of torch operators; only the dense products are written out, for a handful of rows.
+instead of torch operators; only the dense products are written out, for as few rows as there are.
 
 For the default model without gradients, on the CPU, with neither node nor edge features; otherwise `Step.of` is None.
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tapgnn.model.state import Places, State
 
 # From this many events or pairs on, dense products are better left to the matrix library.
-FEW = 24
+FEW = 256
 
 # The time of an event that never was is -inf: the flags that rule out infinities stay away.
 _fast = nb.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")

@@ -24,6 +24,8 @@ from tapgnn.events import Id
 Row = Mapping[str, Any] | Sequence[Any]
 FIELDS = ("src", "dst", "time", "features", "label")
 AGAIN = (429, 503)
+# What must not be sent again without a number when no answer came.
+ONCE = ("/v1/events", "/v1/score-then-observe", "/v1/retract")
 MOST_PAIRS = 10_000
 
 
@@ -152,6 +154,14 @@ class Client:
         answer = self._ask("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
         return Explained(**{**answer, "causes": [Cause(**cause) for cause in answer["causes"]]})
 
+    def retract(self, position: int, index: int) -> int:
+        """Take one event back, by the position of its receipt and its index in the batch; gives their number, 1."""
+        return int(self._ask("/v1/retract", {"position": position, "index": index})["events"])
+
+    def erase(self, node: Id) -> int:
+        """Take every event of a node back; gives their number. Both take as long as a replay of the journal."""
+        return int(self._ask("/v1/erase", {"node": node})["events"])
+
     def model(self) -> dict[str, Any]:
         """What is served, and where the engine stands."""
         return self._ask("/v1/model", None)
@@ -182,7 +192,7 @@ class Client:
 
     def _ask(self, path: str, body: Any, query: dict[str, Any] | None = None) -> dict[str, Any]:
         """One answer; what may be asked twice is asked again while the server is busy or cannot be reached."""
-        repeatable = query is not None or path not in ("/v1/events", "/v1/score-then-observe")
+        repeatable = query is not None or path not in ONCE
         end, pause = clock.monotonic() + self._patience, 0.1
         method = "GET" if body is None else "POST"
         while True:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -32,6 +31,7 @@ from tapgnn.online.policy import Policy
 from tapgnn.online.record import Kind, Record
 from tapgnn.online.roster import Roster
 from tapgnn.online.rows import clear_rows, hash_rows, pack_rows, unpack_rows
+from tapgnn.online.turnstile import Turnstile
 
 CHUNK = 4_096
 # A node is forgotten between ttl and (1 + 1 / SWEEPS) ttl after its last event.
@@ -44,13 +44,13 @@ class Fold:
     newest     the latest time of any event so far
     accepted   events in these records; late, those of them that were merged into a later instant than theirs
     changed    [rows + 1] nodes that changed since they were last stored in a checkpoint
-    lock       to be held while state or trace are in use
+    lock       to be held while state or trace are in use; had in the order in which it was asked for
     """
 
     def __init__(self, origin: Origin, policy: Policy, known: int = 0) -> None:
         """`known`: in the records up to there, events that the origin's state already holds are left out."""
         self.origin, self.policy, self.known = origin, policy, known
-        self.lock = threading.RLock()
+        self.lock = Turnstile()
         self.model: Model = copy.copy(origin.model)
         self.roster = Roster(origin.model.vocabulary.ids)
         self.model.vocabulary = self.roster

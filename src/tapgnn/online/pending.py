@@ -57,7 +57,7 @@ class Pending:
 
     def take(self, rows: Any) -> Pending:
         """Chosen events, in the order given."""
-        columns: Any = (getattr(self, field.name) for field in fields(self))
+        columns: Any = (getattr(self, name) for name in _COLUMNS)
         taken: Any = (None if column is None else column[rows] for column in columns)
         return Pending(*taken)
 
@@ -65,9 +65,11 @@ class Pending:
         """These and others, in order."""
         if len(others) == 0:
             return self
-        pairs: Any = ((getattr(self, field.name), getattr(others, field.name)) for field in fields(self))
+        pairs: Any = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
         columns: Any = (None if first is None else np.concatenate([first, second]) for first, second in pairs)
         both = Pending(*columns)
+        if (both.time[1:] > both.time[:-1]).all():
+            return both
         place = {name: rank for rank, name in enumerate(sorted(set(both.producer.tolist())))}
         rank = np.array([place[name] for name in both.producer.tolist()])
         return both.take(np.lexsort((both.index, both.position, both.sequence, rank, both.time)))
@@ -79,3 +81,6 @@ class Pending:
     def events(self, vocabulary: Vocabulary) -> Events:
         """These events as `advance` takes them."""
         return Events(self.src, self.dst, self.time, self.features, None, vocabulary)
+
+
+_COLUMNS = tuple(field.name for field in fields(Pending))

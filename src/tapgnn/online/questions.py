@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from tapgnn.errors import QueryError, StateError
-from tapgnn.events import Floats, Id, Ints
+from tapgnn.events import Events, Floats, Id, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.batch import Arriving, Batch
@@ -40,6 +40,11 @@ class Live:
     clock: float
     now: float
     fold: Fold
+
+    @property
+    def held(self) -> Events:
+        """The events that are held; where there are some, `where` is their trace."""
+        return self.fold.pending.events(self.fold.roster)
 
 
 class Questions:

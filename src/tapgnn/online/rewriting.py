@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tapgnn.errors import JournalError, QueryError, StateError
+from tapgnn.errors import IrrevocableError, JournalError, QueryError, StateError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Id
 from tapgnn.online.batch import Batch
@@ -55,7 +55,7 @@ def without_event(journal: Journal, origin: Origin, position: int, index: int) -
             f"there is no event {index} in a batch at position {position}; it was retracted already, or never was there"
         )
     if position <= journal.facts()["known"] and (batch.time[batch.sent_index() == index] <= origin.clock).any():
-        raise StateError(
+        raise IrrevocableError(
             f"event {index} at position {position} is in the state that was saved with the model, which this journal "
             "cannot undo; train without it and run 'tapgnn migrate'"
         )
@@ -70,7 +70,7 @@ def without_event(journal: Journal, origin: Origin, position: int, index: int) -
 def without_node(journal: Journal, origin: Origin, node: Id) -> tuple[Rewriting | None, int]:
     """The journal without the events of a node, and their number; None where it has none."""
     if origin.has_history(node):
-        raise StateError(
+        raise IrrevocableError(
             f"node {node!r} has a history in the state that was saved with the model, which this journal cannot undo; "
             "train without it and run 'tapgnn migrate', or start an engine from an empty state and observe the log"
         )
@@ -93,7 +93,7 @@ def without_node(journal: Journal, origin: Origin, node: Id) -> tuple[Rewriting 
 def refold(journal: Journal, origin: Origin, edit: Edit, known: int | None = None) -> Rewriting:
     """Replay every record, as edited, into a second state."""
     if journal.first > 1:
-        raise JournalError(
+        raise IrrevocableError(
             f"{journal.name} was trimmed and begins at position {journal.first}; what depends on earlier events cannot "
             "be replayed"
         )

@@ -53,10 +53,14 @@ class Roster(Vocabulary):
         """The row of each of these distinct ids, new ones included; and the rows that were another's before."""
         known = self._row
         reused: list[int] = []
-        for name in ids:
-            if name not in known:
-                known[name] = self._seat_for(name, reused)
-        return np.array([known[name] for name in ids], dtype=np.int64), np.array(reused, dtype=np.int64)
+        # Most batches bring nobody new: one look at each id, and a second one only where it was not found.
+        rows = list(map(known.get, ids))
+        if None in rows:
+            for name in ids:
+                if name not in known:
+                    known[name] = self._seat_for(name, reused)
+            rows = list(map(known.get, ids))
+        return np.array(rows, dtype=np.int64), np.array(reused, dtype=np.int64)
 
     def _seat_for(self, name: Id, reused: list[int]) -> int:
         if not self._freed:

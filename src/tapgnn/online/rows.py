@@ -25,8 +25,7 @@ def row_layout(state: State) -> list[list[Any]]:
 
 def pack_rows(state: State, nodes: Ints) -> NDArray[np.uint8]:
     """[n, w] the bytes of some nodes."""
-    rows = torch.from_numpy(nodes + 1).to(state.facts.device)
-    parts = [getattr(state, name).index_select(0, rows).numpy(force=True) for name in ARENAS]
+    parts = [_taken(getattr(state, name), nodes + 1) for name in ARENAS]
     shapes = [(len(nodes), part.shape[1] * part.itemsize) for part in parts]
     return np.concatenate(
         [part.view(np.uint8).reshape(shape) for part, shape in zip(parts, shapes, strict=True)], axis=1
@@ -39,12 +38,27 @@ def unpack_rows(state: State, nodes: Ints, packed: NDArray[np.uint8]) -> None:
     widths = [arena.shape[1] * arena.element_size() for arena in arenas]
     if sum(widths) != packed.shape[1]:
         raise StateError(f"rows of {packed.shape[1]} bytes do not fit a state with rows of {sum(widths)}")
-    rows, start = torch.from_numpy(nodes + 1), 0
+    start = 0
     for arena, width in zip(arenas, widths, strict=True):
-        part = torch.from_numpy(packed[:, start : start + width].reshape(-1).copy())
-        values = part.view(arena.dtype).reshape(len(nodes), arena.shape[1])
-        arena.index_copy_(0, rows.to(arena.device), values.to(arena.device))
+        _put(arena, nodes + 1, packed[:, start : start + width].reshape(-1).copy())
         start += width
+
+
+def _taken(arena: torch.Tensor, rows: Ints) -> NDArray[Any]:
+    """Some rows of an arena, as a copy."""
+    # Plain indexing keeps the interpreter's lock: a question on a few rows is not interrupted between arenas.
+    if arena.device.type == "cpu":
+        return arena.detach().numpy()[rows]
+    return arena.index_select(0, torch.from_numpy(rows).to(arena.device)).numpy(force=True)
+
+
+def _put(arena: torch.Tensor, rows: Ints, content: NDArray[np.uint8]) -> None:
+    """Write bytes into some rows of an arena."""
+    values = torch.from_numpy(content).view(arena.dtype).reshape(len(rows), arena.shape[1])
+    if arena.device.type == "cpu":
+        arena.detach().numpy()[rows] = values.numpy()
+    else:
+        arena.index_copy_(0, torch.from_numpy(rows).to(arena.device), values.to(arena.device))
 
 
 def row_slices(packed: NDArray[np.uint8]) -> Iterator[memoryview]:

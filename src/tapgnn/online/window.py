@@ -8,73 +8,30 @@ instant,
     walks [2, .]     the sketch without its last step, which fed the partner's sketch
     degree [2]       messages received so far
 
-`record_lower` makes a model leave h_{K-1} on its traces. The memory of a window is taken once: a ring of `size` events.
+The memory of a window is taken once: a ring of `size` events.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any, cast
 
+import numba as nb
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Floats, Id
-from tapgnn.model import Model, State, Trace
-from tapgnn.model.block import Block, Chunk
+from tapgnn.events import Events, Floats, Id, Ints
+from tapgnn.model import Model, Trace
+from tapgnn.model.block import Block
 from tapgnn.model.facts import COUNT
-
-
-@dataclass
-class RecordedTrace(Trace):
-    """A trace with h_{K-1} [T, d] of its temporal nodes and the features [E, f] of its events."""
-
-    lower: Tensor = field(default_factory=lambda: torch.empty(0))
-    edge: Tensor | None = None
 
 
 def last_block(model: Model) -> Block:
     """The block whose messages are told apart."""
     return cast(Block, model.blocks[-1])
-
-
-def record_lower(model: Model) -> Callable[[], None]:
-    """Make every `advance` of this model return a `RecordedTrace`; call what comes back to undo it."""
-    # Of each thread: a second one may fold the journal once more.
-    kept = threading.local()
-
-    def keep(_: Any, arguments: tuple[Tensor, Tensor | None, Chunk, Any]) -> None:
-        kept.input = arguments[:3]
-
-    plain, own = model.advance, vars(model)
-
-    def advance(events: Events, state: State, late: Any = "reject") -> tuple[Trace, State]:
-        # The compiled form for a few events has no blocks to listen to.
-        own["_step"] = lambda size: None
-        try:
-            trace, following = plain(events, state, late)
-        finally:
-            del own["_step"]
-        table, row, chunk = kept.input
-        del kept.input
-        lower = (table if row is None else table.index_select(0, row)).detach()
-        parts = {part.name: getattr(trace, part.name) for part in fields(Trace)}
-        return RecordedTrace(**parts, lower=lower, edge=chunk.edge), following
-
-    hook = last_block(model).register_forward_pre_hook(keep)
-    # On the instance: the recurrence stays the model's own, only what it returns is richer.
-    setattr(model, "advance", advance)  # noqa: B010
-
-    def undo() -> None:
-        hook.remove()
-        delattr(model, "advance")
-
-    return undo
 
 
 @dataclass
@@ -113,29 +70,54 @@ class Excerpt:
         return Excerpt(*joined)
 
 
-def excerpt(model: Model, trace: RecordedTrace) -> Excerpt:
-    """The events of a trace."""
-    view = trace.view
-    size = len(trace.event_time)
-    end = np.empty((size, 2), dtype=np.int64)
-    end[view.event, 1 - view.role] = view.sender
-    node = view.nodes[view.owner()[end.reshape(-1)]]
-    names = np.empty(2 * size, dtype=object)
-    names[:] = list(map(model.vocabulary.ids.__getitem__, node.tolist()))
-    ends = torch.from_numpy(end.reshape(-1))
-    seen = trace.events_before + np.searchsorted(trace.event_time, trace.event_time, side="right")
-    degree = trace.facts[:, COUNT].sum(dim=1)
+def excerpt(model: Model, events: Events, trace: Trace) -> Excerpt:
+    """What was absorbed in one `advance`: its events, in order of time, and its trace."""
+    size, ends = len(events), torch.from_numpy(_ends(trace).reshape(-1))
+    walks = trace.sketch[:, : _fed_width(model)]
+    degree = trace.facts[:, COUNT].sum(dim=1).to(model.dtype)
+    both = (table.index_select(0, ends).reshape(size, 2, -1) for table in (trace.embedding, trace.lower, walks))
+    edge = trace.embedding.new_zeros(size, 0) if events.features is None else torch.from_numpy(events.features)
+    embedding, lower, fed = both
     return Excerpt(
-        names[0::2],
-        names[1::2],
-        trace.event_time,
-        seen.astype(np.float64),
-        trace.embedding.index_select(0, ends).reshape(size, 2, -1),
-        trace.lower.index_select(0, ends).reshape(size, 2, -1),
-        trace.sketch.index_select(0, ends)[:, : _fed_width(model)].reshape(size, 2, -1),
-        degree.index_select(0, ends).reshape(size, 2).to(model.dtype),
-        trace.embedding.new_zeros(size, 0) if trace.edge is None else trace.edge,
+        _names(events, events.src),
+        _names(events, events.dst),
+        events.time,
+        _seen(trace),
+        embedding,
+        lower,
+        fed,
+        degree.index_select(0, ends).reshape(size, 2),
+        edge.to(model.dtype),
     )
+
+
+def _ends(trace: Trace) -> Ints:
+    """[E, 2] the temporal nodes at the ends of each event."""
+    view = trace.view
+    end = np.empty((len(trace.event_time), 2), dtype=np.int64)
+    end[view.event, 1 - view.role] = view.sender
+    return end
+
+
+def _names(events: Events, rows: Ints) -> NDArray[Any]:
+    names = np.empty(len(rows), dtype=object)
+    names[:] = list(map(events.vocabulary.ids.__getitem__, rows.tolist()))
+    return names
+
+
+def _seen(trace: Trace) -> Floats:
+    """[E] how many events there were up to and including the instant of each."""
+    before = np.searchsorted(trace.event_time, trace.event_time, side="right")
+    return (trace.events_before + before).astype(np.float64)
+
+
+@nb.njit(nogil=True, cache=True)
+def _copy_rows(source, ends, places, target):  # type: ignore[no-untyped-def]
+    """target[place of e, side] = the first columns of source[end of e on that side]."""
+    width = target.shape[2]
+    for e in range(len(ends)):
+        for side in range(2):
+            target[places[e], side] = source[ends[e, side], :width]
 
 
 class Window:
@@ -162,19 +144,20 @@ class Window:
     def __len__(self) -> int:
         return min(self.count, self.size)
 
-    def record(self, model: Model, trace: Trace) -> None:
-        """Keep the events of the advance that has just been done."""
-        if not isinstance(trace, RecordedTrace) or not len(trace.event_time):
-            return
-        fresh = excerpt(model, trace)
-        done = max(len(fresh) - self.size, 0)
-        while done < len(fresh):
-            place = (self.count + done) % self.size
-            stop = min(done + self.size - place, len(fresh))
-            for part in fields(Excerpt):
-                getattr(self._ring, part.name)[place : place + stop - done] = getattr(fresh, part.name)[done:stop]
-            done = stop
-        self.count += len(fresh)
+    def record(self, events: Events, trace: Trace) -> None:
+        """Keep the events of the advance that has just been done, and what its trace says of them."""
+        late = slice(max(len(events) - self.size, 0), None)
+        places = (self.count + np.arange(len(events))[late]) % self.size
+        ring, ends = self._ring, _ends(trace)[late]
+        tables = ((trace.embedding, ring.embedding), (trace.lower, ring.lower), (trace.sketch, ring.walks))
+        for source, target in tables:
+            _copy_rows(source.numpy(force=True), ends, places, target.numpy())
+        ring.degree.numpy()[places] = trace.facts.numpy(force=True)[:, COUNT].sum(axis=1)[ends]
+        if events.features is not None:
+            ring.edge.numpy()[places] = events.features[late]
+        ring.src[places], ring.dst[places] = _names(events, events.src[late]), _names(events, events.dst[late])
+        ring.time[places], ring.seen[places] = events.time[late], _seen(trace)[late]
+        self.count += len(events)
 
     def latest_nodes(self, most: int) -> list[Id]:
         """Up to `most` nodes, the most recently active first."""

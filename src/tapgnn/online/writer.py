@@ -7,7 +7,8 @@ applied that was not journalled, and nothing is journalled that could not be app
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -47,13 +48,23 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Request:
-    """A batch to take in; `ask` names what to say of each event before learning of it: 'score', 'risk'."""
+    """A batch to take in.
+
+    ask     what to say of each event before learning of it: 'score', 'risk'
+    told    hears of the outcome as soon as the batch is applied or refused, before others of its commit are applied
+    """
 
     events: Arriving
     producer: str | None = None
     sequence: int | None = None
     offset: Offset | None = None
     ask: Sequence[Aspect] = ()
+    told: Callable[[Outcome], None] | None = None
+
+    def tell(self, outcome: Outcome) -> None:
+        """Say what became of it to the one who wants to know."""
+        if self.told is not None:
+            self.told(outcome)
 
 
 @dataclass
@@ -127,8 +138,10 @@ class Writer:
             except TapgnnError as error:
                 self.refused += 1
                 outcome.error = error
-                continue
-            if found is not None:
+                found = None
+            if found is None:
+                request.tell(outcome)
+            else:
                 ready.append((outcome, request, *found))
                 if request.producer is not None and request.sequence is not None:
                     seen.add((request.producer, request.sequence))
@@ -141,13 +154,17 @@ class Writer:
         try:
             records = self.journal.append([entry for *_, entry in ready])
         except JournalError as error:
-            for outcome, *_ in ready:
+            for outcome, request, *_ in ready:
                 outcome.error = error
+                request.tell(outcome)
             return
-        for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
-            late = self.fold.outlook().late(batch)
-            outcome.answers = self.apply(record, batch, request.ask)
-            outcome.receipt = self.receipt(record.position, len(batch), late=late)
+        # Where this ends early, the rest is journalled and not applied.
+        with self._whole():
+            for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
+                late = self.fold.outlook().late(batch)
+                outcome.answers = self.apply(record, batch, request.ask)
+                outcome.receipt = self.receipt(record.position, len(batch), late=late)
+                request.tell(outcome)
 
     def _prepare(self, request: Request, outlook: Outlook, outcome: Outcome) -> tuple[Batch, Entry] | None:
         """Check a request against what will be; None for a duplicate."""
@@ -168,20 +185,25 @@ class Writer:
 
     def apply(self, record: Record, batch: Batch | None, ask: Sequence[Aspect] = ()) -> dict[Aspect, Answers]:
         """Fold a journalled record in; gives the answers about its events."""
-        try:
-            with self.fold.lock, torch.no_grad():
-                inquiry = None if batch is None or not ask else Inquiry(self.fold, batch, ask)
+        with self._whole(), self.fold.lock, torch.no_grad():
+            inquiry = None if batch is None or not ask else Inquiry(self.fold, batch, ask)
+            if inquiry is not None:
+                inquiry.before()
+            for events, trace in self.fold.steps(record, batch):
                 if inquiry is not None:
-                    inquiry.before()
-                for events, trace in self.fold.steps(record, batch):
-                    if inquiry is not None:
-                        inquiry.during(events, trace)
-                    for listener in self.listeners:
-                        listener(events, trace)
-                if inquiry is None:
-                    return {}
-                inquiry.after()
-                return inquiry.answers
+                    inquiry.during(events, trace)
+                for listener in self.listeners:
+                    listener(events, trace)
+            if inquiry is None:
+                return {}
+            inquiry.after()
+            return inquiry.answers
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What begins here must end; where it does not, the engine is broken until it is opened again."""
+        try:
+            yield
         except BaseException:
             self.broken = True
             raise

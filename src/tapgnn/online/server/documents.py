@@ -23,7 +23,7 @@ REASONS = {
     401: "No token, or a wrong one.",
     403: "The token may not do this.",
     408: "The rest of the body did not come in time.",
-    409: "An event is older than what the model has absorbed.",
+    409: "An event is older than what the model has absorbed, or can no longer be taken back.",
     413: "The body or the batch is too large.",
     415: "The body is of a type that is not read here.",
     421: "Another host was asked for than this one.",

@@ -25,7 +25,7 @@ from tapgnn.online.server.tokens import Tokens
 
 _log = logging.getLogger("tapgnn.online.server")
 
-WRITING = ("/v1/events", "/v1/score-then-observe")
+WRITING = ("/v1/events", "/v1/score-then-observe", "/v1/retract", "/v1/erase")
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

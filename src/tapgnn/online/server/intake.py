@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,7 +182,13 @@ class Intake:
         return [job for job in jobs if job.answer.set_running_or_notify_cancel()]
 
     def _request(self, job: Job) -> Request:
-        return Request(job.columns, job.producer, job.sequence, job.place, self.aspects if job.scored else ())
+        ask = self.aspects if job.scored else ()
+        return Request(job.columns, job.producer, job.sequence, job.place, ask, partial(self._settle, job))
+
+    def _settle(self, job: Job, outcome: Outcome) -> None:
+        taken = job.settle(outcome)
+        if taken is not None and self._listener is not None:
+            self._listener(job, taken)
 
     def _work(self, engine: Engine) -> None:
         """Take in what waits; a round may find that the one before took its batch along."""
@@ -190,11 +197,7 @@ class Intake:
             return
         start = time.perf_counter()
         try:
-            outcomes = engine.observe_many([self._request(job) for job in jobs])
-            for job, outcome in zip(jobs, outcomes, strict=True):
-                taken = job.settle(outcome)
-                if taken is not None and self._listener is not None:
-                    self._listener(job, taken)
+            engine.observe_many([self._request(job) for job in jobs])
         finally:
             # Nobody waits forever for a batch on whose way something broke.
             for job in jobs:

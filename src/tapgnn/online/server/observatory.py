@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
-from tapgnn.events import Id
-from tapgnn.model import Model, Trace
+from tapgnn.events import Events, Id, Vocabulary
+from tapgnn.model import Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.engine import Engine, Live
 from tapgnn.online.explanation import Explanation, explain
-from tapgnn.online.window import RecordedTrace, Window, excerpt, record_lower
+from tapgnn.online.window import Window, excerpt
 
 MAP_NODES = 300
 MAP_SECONDS = 1.0
@@ -35,45 +35,49 @@ class Observatory:
     def __init__(self, engine: Engine, size: int) -> None:
         self.engine = engine
         self._lock = threading.Lock()
-        self._model: Model | None = None
-        self._undo: Any = None
+        self._names: Vocabulary | None = None
         self._frame: _Frame | None = None
         self._drawn: tuple[float, dict[str, Any]] | None = None
         with engine.live() as live:
             self.window = Window(live.model, size)
-            self._prepare(live.model)
+            self._follow(live.model.vocabulary)
         engine.listen(self._absorbed)
 
-    def _prepare(self, model: Model) -> None:
-        """Let the live model leave on its traces what the window keeps; after an erasure it is another one."""
-        if model is not self._model:
-            if self._undo is not None:
-                self._undo()
-                self.window.clear()
-            self._undo, self._model = record_lower(model), model
+    def _follow(self, names: Vocabulary) -> None:
+        """Forget what is kept of events that were taken back: the live model and its names are then other ones."""
+        if names is not self._names:
+            self.window.clear()
+            self._frame = self._drawn = None
+            self._names = names
 
-    def _absorbed(self, events: Any, trace: Trace) -> None:
-        if self._model is not None:
-            self.window.record(self._model, trace)
+    def _absorbed(self, events: Events, trace: Trace) -> None:
+        self._follow(events.vocabulary)
+        self.window.record(events, trace)
+
+    def forget(self) -> None:
+        """Drop everything that is kept of events and nodes, as an erasure asks for."""
+        with self.engine.live() as live:
+            self._names = None
+            self._follow(live.model.vocabulary)
 
     def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> tuple[Explanation, float]:
         """Why a link has its score, and the time that it was asked about."""
         with self.engine.live() as live:
-            self._prepare(live.model)
+            self._follow(live.model.vocabulary)
             when = live.now if time is None else time
-            return explain(live.model, live.where, self.window, src, dst, when, limit), when
+            return explain(live.model, live.where, self.window, src, dst, when, limit, live.held), when
 
     def card(self, node: Id, most: int = 50) -> dict[str, Any]:
         """What is known of a node: facts, latest events, drift, nearest nodes, suggested links."""
         with self.engine.live() as live:
-            self._prepare(live.model)
+            self._follow(live.model.vocabulary)
             row = live.model.vocabulary.rows([node])
             if row[0] < 0:
                 raise QueryError(f"no node is called {node!r}; ids are matched by value and type (7 is not '7')")
             past = live.where.past(torch.from_numpy(row), torch.tensor([live.now], dtype=torch.float64))
             history = self.window.touching(node)
-            if isinstance(live.where, RecordedTrace):
-                history = history.followed_by(excerpt(live.model, live.where).touching(node))
+            if isinstance(live.where, Trace):
+                history = history.followed_by(excerpt(live.model, live.held, live.where).touching(node))
             present = past.embedding[0]
             nearest = self._nearest(live, node, present)
             counts = past.facts[0, COUNT].tolist()
@@ -120,7 +124,7 @@ class Observatory:
 
     def _draw(self) -> dict[str, Any]:
         with self.engine.live() as live:
-            self._prepare(live.model)
+            self._follow(live.model.vocabulary)
             nodes = self.window.latest_nodes(MAP_NODES)
             if len(nodes) < 3:
                 return {"time": live.now, "nodes": []}

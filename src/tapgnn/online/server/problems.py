@@ -11,6 +11,7 @@ from starlette.responses import Response
 from tapgnn.errors import (
     ConfigError,
     EventError,
+    IrrevocableError,
     LateEventError,
     OverloadError,
     QueryError,
@@ -41,11 +42,14 @@ def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> 
 
 
 def refusal_of(error: TapgnnError) -> RefusalError:
-    """What an error of the library is to the one who asked: late is a conflict, not there is 503, the rest is 422."""
+    """What an error of the library is to the one who asked.
+
+    Late, or not to be undone, is a conflict; what is wrong in itself is 422; what is not there now is 503.
+    """
     detail = " ".join(str(error).split())
     if isinstance(error, OverloadError):
         return RefusalError(429, detail, {"Retry-After": str(error.seconds)})
-    if isinstance(error, LateEventError):
+    if isinstance(error, LateEventError | IrrevocableError):
         return RefusalError(409, detail)
     if isinstance(error, EventError | QueryError | ConfigError):
         return RefusalError(422, detail)

@@ -55,6 +55,9 @@ class Routes:
             ("/rank", self.rank, schemas.Ranked, asking, documents.body("RankBody", {"src": "a00001", "k": 5})),
             ("/explain", self.explain, schemas.Explained, asking, documents.body("ExplainBody", {**pair, "limit": 5})),
             ("/node", self.node, schemas.Card, asking, documents.body("NodeBody", {"node": "a00001"})),
+            ("/retract", self.retract, schemas.Undone, writing,
+             documents.body("RetractBody", {"position": 1, "index": 0})),
+            ("/erase", self.erase, schemas.Undone, writing, documents.body("EraseBody", {"node": "a00001"})),
             ("/model", self.model, schemas.About, watching, None),
             ("/live", self.live, schemas.Lives, watching, None),
             ("/map", self.map, schemas.Mapped, watching, None),
@@ -91,6 +94,21 @@ class Routes:
         rows = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
         scored = scored or self.service.watches(rows.size)
         return await self.service.write(Job(rows.columns, rows.size, producer, sequence, scored=scored))
+
+    async def retract(self, request: Request) -> Response:
+        """Take one event back: the model is then as if it had never come, and the journal holds no trace of it.
+
+        The journal is replayed without it, which takes its time. Questions are answered meanwhile, events wait.
+        """
+        asked = await self._asked(request, "retract")
+        return _json(
+            {"events": await self.service.undo(lambda engine: engine.retract(asked["position"], asked["index"]))}
+        )
+
+    async def erase(self, request: Request) -> Response:
+        """Take every event of a node back, as `/v1/retract` does; a node without events is erased already."""
+        asked = await self._asked(request, "erase")
+        return _json({"events": await self.service.undo(lambda engine: engine.erase(asked["node"]))})
 
     async def score(self, request: Request) -> Response:
         """How likely links are, now or at a later time."""

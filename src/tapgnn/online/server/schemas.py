@@ -113,12 +113,29 @@ class NodeBody(TypedDict):
     node: NodeId
 
 
+@with_config(STRICT)
+class RetractBody(TypedDict):
+    """An event that never happened: the position of its batch, from the receipt, and its index in it."""
+
+    position: Annotated[int, Field(ge=1, le=2**63 - 1)]
+    index: Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+
+@with_config(STRICT)
+class EraseBody(TypedDict):
+    """A node of which no trace may stay."""
+
+    node: NodeId
+
+
 BODIES: dict[str, TypeAdapter[Any]] = {
     "score": TypeAdapter(ScoreBody),
     "embed": TypeAdapter(EmbedBody),
     "rank": TypeAdapter(RankBody),
     "explain": TypeAdapter(ExplainBody),
     "node": TypeAdapter(NodeBody),
+    "retract": TypeAdapter(RetractBody),
+    "erase": TypeAdapter(EraseBody),
 }
 
 
@@ -138,6 +155,12 @@ class Observed(TypedDict):
     late: Annotated[int, Field(description="Events older than the clock, merged or dropped by the policy.")]
     held: Annotated[int, Field(description="Events that wait for their instant to close.")]
     position: Annotated[int, Field(description="The place of the batch in the journal.")]
+
+
+class Undone(TypedDict):
+    """What was taken back."""
+
+    events: Annotated[int, Field(description="Events that are in the journal and in the model no more.")]
 
 
 class Scored(TypedDict):

@@ -27,6 +27,7 @@ from tapgnn.online.warmth import warm_up
 _log = logging.getLogger("tapgnn.online.server")
 
 Answer = TypeVar("Answer")
+UNDO_SECONDS = 5
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ class Service:
         self.started = time.time()
         self._observatory: Observatory | None = None
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="tapgnn-reader")
+        self._rewriter = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-rewriter")
+        self._undoing = False
         self._asked = 0
         self._allowance, self._watched = 0.0, 0.0
         self._sources = sources
@@ -118,6 +121,7 @@ class Service:
         """Stop the sources, finish what is queued, checkpoint."""
         self._stop.set()
         self._followers.shutdown(wait=True)
+        self._rewriter.shutdown(wait=True)
         self.intake.close()
         self._readers.shutdown(wait=True)
         _log.info("closed")
@@ -149,6 +153,28 @@ class Service:
     async def write(self, job: Job) -> Taken:
         """Queue a batch and wait until it is durable and applied."""
         return await asyncio.wrap_future(self.intake.submit(job))
+
+    async def undo(self, work: Callable[[Engine], int]) -> int:
+        """Take events back, one request at a time; gives how many. What is kept to watch the stream is forgotten."""
+        if self._undoing:
+            raise OverloadError(f"other events are being taken back; try again in {UNDO_SECONDS} s", UNDO_SECONDS)
+        engine = self.intake.engine
+        self._undoing = True
+        working = self._rewriter.submit(self._undo, work, engine)
+        working.add_done_callback(lambda _: setattr(self, "_undoing", False))
+        return await asyncio.wrap_future(working)
+
+    def _undo(self, work: Callable[[Engine], int], engine: Engine) -> int:
+        with engine.live() as live:
+            before = live.fold
+        try:
+            return work(engine)
+        finally:
+            with engine.live() as live:
+                switched = live.fold is not before
+            if switched:
+                self.feed.clear()
+                self.observatory.forget()
 
     async def read(self, question: Callable[..., Answer], *arguments: Any) -> Answer:
         """Ask in a thread of the readers; too many questions at once are refused."""

@@ -2,12 +2,14 @@
 
 The next offset of each partition is kept in the journal, in the transaction of the events before it, and never in the
 broker: nothing is lost and nothing is read twice, whatever dies. Partitions are read side by side; where their clocks
-differ, the engine's re-order buffer (late='buffer') puts the events in order.
+differ, the engine's re-order buffer (late='buffer') puts the events in order. Partitions that are added to the topic
+later are read too, from their beginning.
 """
 
 from __future__ import annotations
 
 import threading
+from time import monotonic
 from typing import Any
 
 from tapgnn.errors import ConfigError, DataError
@@ -27,8 +29,12 @@ class KafkaSource:
         skip_bad_rows: bool = False,
         options: dict[str, Any] | None = None,
         patience: float = 30.0,
+        refresh: float = 30.0,
     ) -> None:
-        """`options` go to librdkafka as they are; a broker that is silent for `patience` seconds is an error."""
+        """`options` go to librdkafka as they are; a broker that is silent for `patience` seconds is an error.
+
+        Every `refresh` seconds the broker is asked for partitions that are new.
+        """
         try:
             import confluent_kafka
         except ImportError:
@@ -36,7 +42,7 @@ class KafkaSource:
         self._kafka: Any = confluent_kafka
         self.name, self.topic, self.servers = f"kafka:{topic}", topic, servers
         self._skip = skip_bad_rows
-        self._options, self._patience = options or {}, patience
+        self._options, self._patience, self._refresh = options or {}, patience, refresh
         self._waiting: int | None = None
 
     def lag(self) -> int | None:
@@ -62,20 +68,45 @@ class KafkaSource:
                 f"Kafka does not take these settings: {error.args[0].str()}; check --kafka-option"
             ) from None
         try:
-            next_offset = {part: places.get((self.name, part)) for part in self._partitions(consumer)}
-            consumer.assign([
-                kafka.TopicPartition(self.topic, part, kafka.OFFSET_BEGINNING if at is None else at)
-                for part, at in next_offset.items()
-            ])  # fmt: skip
-            readers = {part: RowReader(f"{self.topic}[{part}]", "jsonl", self._skip, "offset") for part in next_offset}
-            while not stop.is_set():
-                self._take(consumer, readers, next_offset, deliver)
+            self._follow(consumer, deliver, places, stop)
         finally:
             consumer.close()
 
-    def _partitions(self, consumer: Any) -> list[int]:
+    def _follow(self, consumer: Any, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+        """Read all partitions, and now and then look for others."""
+        next_offset: dict[int, int | None] = {}
+        readers: dict[int, RowReader] = {}
+        found, due = self._partitions(consumer, self._patience), monotonic() + self._refresh
+        while not stop.is_set():
+            if not next_offset.keys() >= set(found):
+                next_offset |= {part: places.get((self.name, part)) for part in found if part not in next_offset}
+                readers = {part: readers.get(part) or self._reader(part) for part in next_offset}
+                self._assign(consumer, next_offset)
+            self._take(consumer, readers, next_offset, deliver)
+            if monotonic() >= due:
+                found, due = self._partitions_now(consumer, found), monotonic() + self._refresh
+
+    def _reader(self, part: int) -> RowReader:
+        return RowReader(f"{self.topic}[{part}]", "jsonl", self._skip, "offset")
+
+    def _assign(self, consumer: Any, next_offset: dict[int, int | None]) -> None:
+        """Read these partitions from here on; what was fetched ahead is fetched again."""
+        kafka = self._kafka
+        consumer.assign([
+            kafka.TopicPartition(self.topic, part, kafka.OFFSET_BEGINNING if at is None else at)
+            for part, at in next_offset.items()
+        ])  # fmt: skip
+
+    def _partitions_now(self, consumer: Any, known: list[int]) -> list[int]:
+        """The partitions of the topic; those known already, where the broker has nothing to say at the moment."""
         try:
-            found = consumer.list_topics(self.topic, timeout=self._patience).topics[self.topic]
+            return self._partitions(consumer, min(self._patience, 2.0))
+        except DataError:
+            return known
+
+    def _partitions(self, consumer: Any, patience: float) -> list[int]:
+        try:
+            found = consumer.list_topics(self.topic, timeout=patience).topics[self.topic]
         except self._kafka.KafkaException as error:
             raise DataError(
                 f"Kafka at {self.servers} does not answer ({error.args[0].str()}); check the address"
