@@ -185,6 +185,34 @@ def test_the_childs_answer_is_what_the_harness_measures(log):
     ours.close()
 
 
+class TwoScores(Recency):
+    """Answers with recency; the same turned round is its other score."""
+
+    def details(self):
+        return {"chosen": "plain", "valid_auc": 0.5}
+
+    def alternatives(self):
+        other = copy.deepcopy(self)
+        other.replay = lambda *asked: -Recency.replay(other, *asked)
+        return {"plain": copy.deepcopy(self), "turned": other}
+
+
+def test_other_scores_of_a_fit_are_asked_the_same_and_change_nothing(log):
+    task = Task(split_paper(log), "paper", 0)
+    alone, found = task.measure(Recency()), task.measure(TwoScores())
+    assert found["details"] == {"chosen": "plain", "valid_auc": 0.5}
+    assert not {"details", "alternatives"} & set(alone)
+    assert found["auc"] == found["alternatives"]["plain"]["auc"] == alone["auc"]
+    assert found["alternatives"]["turned"]["auc"] == pytest.approx(1 - alone["auc"])
+    assert found["alternatives"]["turned"]["mrr"] < alone["mrr"]
+    run = {**found, "seed": 0, "sees_history": True, "memory_mb": 1.0}
+    row = summary([run, run])
+    assert row["alternatives"]["turned"]["auc_mean"] == pytest.approx(1 - alone["auc"])
+    assert row["alternatives"]["turned"]["auc_std"] == 0
+    assert "details" not in row
+    assert row["runs"][1]["details"]["chosen"] == "plain"
+
+
 def test_a_row_has_means_deviations_and_costs_of_all_seeds():
     runs = [
         {"seed": s, "auc": a, "train_seconds": t, "query_ms": 1.0, "memory_mb": m, "sees_history": False}

@@ -5,6 +5,7 @@ Each method, TAP-GNN included, gets for each seed the same `Task` in the same or
     fit(train, valid)        timed: `train_seconds`, and `train_cpu_seconds`, which other processes do not lengthen
     replay(valid, ...)       the validation events against one random negative each; they only set the threshold below
     replay(test, ...)        timed: `query_ms`, the time per question with the observation of the stream in it
+    both again               not timed: for its `alternatives`, where a method has several scores of one fit to report
 
 and is marked by the same examiner (`Exam`): AUC, AP, MRR over a fixed number of negatives, what the protocol adds, and
 accuracy. Not every score is a probability, so accuracy is taken at the threshold that parts the validation questions
@@ -41,8 +42,9 @@ from tapgnn.training.examination import NAME, PROTOCOLS, RANKED_AGAINST, Exam, P
 from tapgnn.training.metrics import accuracy
 from tapgnn.training.replay import score_along
 
-# Figures of a run that are not marks: everything else is averaged with its deviation.
+# What a run holds that is no mark: costs, and what is no figure. Everything else is averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
+BESIDE = ("seed", "sees_history", "details", "alternatives")
 
 
 class TAPGNNMethod(Method):
@@ -120,12 +122,22 @@ class Task:
         self.valid_src, self.valid_time = np.tile(valid.src, 2), np.tile(valid.time, 2)
         self.valid_dst = np.concatenate([valid.dst, negative])
 
-    def measure(self, method: Method) -> dict[str, float]:
-        """Fit, ask and mark one method."""
-        split, exam = self.split, self.exam
+    def measure(self, method: Method) -> dict[str, Any]:
+        """Fit, ask and mark one method; `details` and `alternatives` hold what it tells beside its score."""
         start, busy = time.perf_counter(), time.process_time()
-        method.fit(split.train, split.valid)
+        method.fit(self.split.train, self.split.valid)
         costs = {"train_seconds": time.perf_counter() - start, "train_cpu_seconds": time.process_time() - busy}
+        others = method.alternatives()
+        found: dict[str, Any] = {**self.ask(method), **costs}
+        if details := method.details():
+            found["details"] = details
+        if others:
+            found["alternatives"] = {name: self.ask(other) for name, other in others.items()}
+        return found
+
+    def ask(self, method: Method) -> dict[str, float]:
+        """Ask and mark one method that was fitted."""
+        split, exam = self.split, self.exam
         chosen_on = _checked(method, method.replay(split.valid, self.valid_src, self.valid_dst, self.valid_time))
         start = time.perf_counter()
         scores = method.replay(split.test, exam.src, exam.dst, exam.time)
@@ -136,7 +148,7 @@ class Task:
             marks.pop("transductive_auc", None)
         threshold = best_threshold(np.repeat([1, 0], len(split.valid)), chosen_on)
         marks["accuracy"] = accuracy(exam.labels, scores[exam.first], threshold)
-        return {**marks, **costs, "query_ms": 1e3 * asked / len(scores)}
+        return {**marks, "query_ms": 1e3 * asked / len(scores)}
 
 
 def _checked(method: Method, scores: Floats) -> Floats:
@@ -264,7 +276,7 @@ def _measure(answer: Connection, make: Callable[[str, int], Method], name: str, 
     try:
         method = make(name, task.seed)
         before = peak_mb()
-        found: dict[str, Any] = dict(task.measure(method))
+        found = task.measure(method)
         found |= {"memory_mb": peak_mb() - before, "sees_history": method.sees_history}
     except TapgnnError as error:
         found = {"error": f"{type(error).__name__}: {error}"}
@@ -287,12 +299,22 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     failed = [run["error"] for run in runs if "error" in run]
     if failed:
         return {"error": failed[0], "runs": list(runs)}
+    row = _averages(runs)
+    if "alternatives" in runs[0]:
+        named = runs[0]["alternatives"]
+        row["alternatives"] = {name: _averages([run["alternatives"][name] for run in runs]) for name in named}
+    return {**row, "sees_history": bool(runs[0]["sees_history"]), "runs": list(runs)}
+
+
+def _averages(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     for figure in runs[0]:
+        if figure in BESIDE:
+            continue
         values = np.array([run[figure] for run in runs if figure in run], dtype=np.float64)
         if figure in COSTS:
             row[figure] = float(values.max() if figure == "memory_mb" else values.mean())
-        elif figure not in ("seed", "sees_history"):
+        else:
             row[f"{figure}_mean"] = float(values.mean())
             row[f"{figure}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return {**row, "sees_history": bool(runs[0]["sees_history"]), "runs": list(runs)}
+    return row

@@ -68,6 +68,12 @@ def test_both_heads_are_reported_and_the_better_one_on_validation_answers() -> N
     details = found["best"][0]
     assert details["valid_auc"] == max(details["logistic_valid_auc"], details["dot_valid_auc"])
     np.testing.assert_array_equal(found["best"][1], found[str(details["head"])][1])
+    others = method.alternatives()
+    assert set(others) == {"logistic", "dot"}
+    for head, other in others.items():
+        np.testing.assert_array_equal(other.replay(stream, stream.src, stream.dst, stream.time), found[head][1])
+    # They have clocks of their own: the method itself has not moved on.
+    method.observe(valid)
     assert found["dot"][0]["head"] == "dot"
     with pytest.raises(ConfigError, match="best, logistic, dot"):
         GraphSAGE(head="bilinear")  # type: ignore[arg-type]

@@ -92,6 +92,23 @@ def test_the_batched_replay_gives_the_scores_and_the_state_of_the_reference(meth
     np.testing.assert_allclose(fast.score(src, dst, later), slow.score(src, dst, later), rtol=1e-4, atol=1e-5)
 
 
+@every_baseline
+def test_a_fit_tells_which_epoch_it_kept_and_the_mark_of_that(method, fitted):
+    assert make(method).details() == {}
+    several = make(method, epochs=3)
+    several.fit(fitted.train, fitted.valid)
+    marks = [epoch["valid_auc"] for epoch in several.history]
+    assert several.details() == {
+        "epochs": len(marks),
+        "kept_epoch": 1 + int(np.argmax(marks)),
+        "valid_auc": max(marks),
+    }
+    several.fit(fitted.train, fitted.valid.slice(0, 0))
+    blind = several.details()
+    assert blind["kept_epoch"] == blind["epochs"] == 3
+    assert np.isnan(blind["valid_auc"])
+
+
 @every_method
 def test_nothing_at_or_after_the_question_changes_its_score(method, fitted):
     valid, test = fitted.valid, fitted.test

@@ -1,4 +1,4 @@
-"""TNODE: snapshots never see what comes after them, alignment undoes rotations, events never see themselves."""
+"""TNODE: snapshots never see what comes after them, and events never see themselves."""
 
 from __future__ import annotations
 
@@ -9,23 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.pairs import labelled, sampler_of
-from tapgnn.baselines.tnode import TNODE, SnapshotNetwork, SnapshotScorer, _borders, aligned
+from tapgnn.baselines.snapshots import Snapshots
+from tapgnn.baselines.tnode import TNODE, Arrival, SnapshotNetwork, SnapshotScorer, _borders
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
 from tests.baselines.samples import busy_log, make, parts
-
-
-@given(seed=st.integers(0, 999), nodes=st.integers(4, 12))
-def test_alignment_undoes_any_rotation(seed: int, nodes: int) -> None:
-    rng = np.random.default_rng(seed)
-    base = rng.normal(size=(nodes, 4)).astype(np.float32)
-    turns = [np.linalg.qr(rng.normal(size=(4, 4)))[0] for _ in range(2)]
-    newcomer = rng.normal(size=(1, 4)).astype(np.float32)
-    tables = [base, (base @ turns[0]).astype(np.float32), (np.vstack([base, newcomer]) @ turns[1]).astype(np.float32)]
-    found = aligned(tables)
-    for table in found:
-        np.testing.assert_allclose(table[:nodes], base, atol=1e-4)
-    np.testing.assert_allclose(found[2][nodes:], newcomer, atol=1e-4)
 
 
 @given(size=st.integers(1, 80), seed=st.integers(0, 99), division=st.sampled_from([1, 2, 4, 8]))
@@ -39,46 +27,73 @@ def test_borders_lie_between_instants_and_coarse_ones_are_among_the_fine(size: i
         assert log.time[border - 1] < log.time[border]
 
 
+@given(seed=st.integers(0, 99))
+def test_nodes_are_numbered_as_they_come_in(seed: int) -> None:
+    log = busy_log(seed=seed)
+    arrival = Arrival(log)
+    numbered = arrival.events(log)
+    ends = np.column_stack([numbered.src, numbered.dst]).ravel()
+    newest = np.maximum.accumulate(ends)
+    assert ends[0] == 0
+    assert (np.diff(newest) <= 1).all()
+    assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
+    assert arrival.place(np.array([-1, len(log.vocabulary) + 5])).tolist() == [-1, -1]
+    pairs = labelled(log, sampler_of(log), 0)
+    assert arrival.pairs(pairs).src.tolist() == arrival.place(pairs.src).tolist()
+
+
 def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
-    log = busy_log()
+    log = Arrival(busy_log()).events(busy_log())
     borders = np.unique(_borders(log, 4))
     method = TNODE(width=8, length=6, window=3)
-    other = log.take(slice(0, int(borders[1]))).append(
-        Events(
-            log.dst[borders[1] :] * 0, log.src[borders[1] :] * 0 + 1, log.time[borders[1] :], vocabulary=log.vocabulary
-        )
-    )
+    later = slice(int(borders[1]), None)
+    changed = Events(log.dst[later] * 0, log.src[later] * 0 + 1, log.time[later], vocabulary=log.vocabulary)
+    other = log.take(slice(0, int(borders[1]))).append(changed)
     first, second = method._snapshots(log, borders), method._snapshots(other, borders)
-    for mine, yours in zip(first[:2], second[:2], strict=True):
-        np.testing.assert_array_equal(mine, yours)
-    assert any(
-        mine.shape != yours.shape or (mine != yours).any() for mine, yours in zip(first[2:], second[2:], strict=True)
-    )
+    for place in range(len(borders)):
+        mine, yours = first.table(place), second.table(place)
+        assert np.array_equal(mine, yours) == (place < 2)
+
+
+def test_every_node_has_a_vector_from_the_snapshot_of_its_first_event_on() -> None:
+    log = Arrival(busy_log()).events(busy_log())
+    borders = np.unique(_borders(log, 4))
+    found = TNODE(width=8, length=6, window=3)._snapshots(log, borders)
+    for place, border in enumerate(borders.tolist()):
+        here = np.unique(np.concatenate([log.src[:border], log.dst[:border]]))
+        assert here.tolist() == list(range(found.size[place]))
+        assert found.table(place).any(axis=1).all()
+
+
+def some_snapshots(sizes: list[int], ends: np.ndarray, width: int = 5) -> Snapshots:
+    found = Snapshots(np.array(sizes), ends, width)
+    found.rows[:] = np.random.default_rng(0).normal(size=found.rows.shape)
+    return found
 
 
 def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> None:
     log = busy_log()
     borders = np.unique(_borders(log, 4))
-    rng = np.random.default_rng(0)
-    tables = [rng.normal(size=(len(log.vocabulary), 5)).astype(np.float32) for _ in borders]
+    snapshots = some_snapshots([len(log.vocabulary)] * len(borders), log.time[borders - 1])
     torch.manual_seed(0)
-    network = SnapshotNetwork(tables, log.time[borders - 1], 3)
+    network = SnapshotNetwork(snapshots, 3)
     pairs = labelled(log, sampler_of(log), 0)
     rows = np.flatnonzero((pairs.time > log.time[borders[0] - 1]) & (pairs.time <= log.time[borders[1] - 1]))
     before = float(network.loss(pairs, rows).detach())
-    network.tables = [tables[0], *(table + 1 for table in tables[1:])]
+    snapshots.rows[snapshots.start[1] :] += 1
     assert float(network.loss(pairs, rows).detach()) == before
-    network.tables = [tables[0] + 1, *tables[1:]]
+    snapshots.rows[: snapshots.start[1]] += 1
     assert float(network.loss(pairs, rows).detach()) != before
 
 
 def test_the_table_of_outputs_answers_as_the_network_does_strangers_included() -> None:
-    rng = np.random.default_rng(0)
+    log = busy_log()
+    arrival = Arrival(log)
     torch.manual_seed(0)
-    tables = [rng.normal(size=(size, 5)).astype(np.float32) for size in (3, 6)]
-    network = SnapshotNetwork(tables, np.array([1.0, 2.0]), 4)
-    src, dst = rng.integers(-1, 9, size=(2, 40))
-    np.testing.assert_allclose(SnapshotScorer(network).logits(src, dst), network.logits(src, dst), rtol=1e-5)
+    network = SnapshotNetwork(some_snapshots([3, int(arrival.place(log.dst).max()) + 1], np.array([1.0, 2.0])), 4)
+    src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
+    truth = network.logits(arrival.place(src), arrival.place(dst))
+    np.testing.assert_allclose(SnapshotScorer(network, arrival).logits(src, dst), truth, rtol=1e-5)
 
 
 def test_the_number_of_snapshots_is_chosen_from_the_divisions() -> None:

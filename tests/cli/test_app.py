@@ -7,11 +7,12 @@ import sys
 import types
 from dataclasses import fields
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 import tapgnn as package
-from tapgnn import Config
+from tapgnn import Config, cli
 from tapgnn.cli import app, learn
 from tapgnn.cli.options import Learning
 from tapgnn.data.formats import FORMATS
@@ -25,7 +26,12 @@ from tests.cli.command import tapgnn
 from tests.data.logs import put
 from tests.data.malformed import BAD, GOOD, LEGAL, damaged_texts, possible_counts
 
-COMMANDS = ("inspect", "simulate", "datasets", "evaluate", "fit", "embed", "score", "rank", "classify")
+COMMANDS = (
+    *("inspect", "simulate", "datasets"),
+    *("evaluate", "compare", "fit"),
+    *("embed", "score", "rank", "classify"),
+    *("serve", "replay", "migrate", "token"),
+)
 
 
 def test_help_names_every_command_and_every_command_has_help():
@@ -33,8 +39,18 @@ def test_help_names_every_command_and_every_command_has_help():
         shown = tapgnn(*words)
         assert shown.code == 0
         assert all(name in shown.out for name in COMMANDS)
-    for name in (*COMMANDS, "datasets list", "datasets download"):
+    for name in (*COMMANDS, "datasets list", "datasets download", "token new"):
         assert f"Usage: tapgnn {name}" in tapgnn(*name.split(), "--help").out
+
+
+def test_the_commands_are_these_and_the_package_says_where_each_is():
+    groups = [group.name for group in app.app.registered_groups]
+    assert sorted([*(command.name for command in app.app.registered_commands), *groups]) == sorted(COMMANDS)
+    told = cli.__doc__.split()
+    for name in COMMANDS:
+        assert {name, f"{name},", f"{name}:"} & set(told), name
+    for path in Path(cli.__file__).parent.glob("[a-z]*.py"):
+        assert path.name in told
 
 
 def test_version_is_that_of_the_package():

@@ -59,6 +59,20 @@ def test_a_failed_method_is_called_so_in_the_table():
     assert list(table.columns[-1].cells) == ["failed", "yes"]
 
 
+def test_both_scores_of_graphsage_are_in_the_json_and_in_a_line_under_the_table(tmp_path):
+    path = tmp_path / "few.csv"
+    assert tapgnn("simulate", path, "--events", 300, "--accounts", 50, "--merchants", 20, "--days", 9).code == 0
+    outcome = tapgnn("compare", path, "--methods", "graphsage,recency", "--protocol", "paper", "--seeds", 1, "--json")
+    rows = outcome.last["methods"]
+    found = rows["graphsage"]["alternatives"]
+    assert set(found) == {"logistic", "dot"}
+    answered = rows["graphsage"]["runs"][0]["details"]["head"]
+    assert rows["graphsage"]["auc_mean"] == found[answered]["auc_mean"]
+    assert "alternatives" not in rows["recency"]
+    line = f"graphsage, AUC by score: logistic {found['logistic']['auc_mean']:.4f}, dot {found['dot']['auc_mean']:.4f}"
+    assert line in " ".join(outcome.err.split())
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [

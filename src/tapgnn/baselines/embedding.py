@@ -9,16 +9,16 @@ events, and the one with the highest AUC on the validation events stays (the fir
 
 from __future__ import annotations
 
+import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
-from tapgnn.baselines.method import Clock, Method
+from tapgnn.baselines.method import Clock, Details, Method
 from tapgnn.baselines.pairs import Pairs, labelled, sampler_of
 from tapgnn.errors import StateError
 from tapgnn.events import Events, Floats, Ints
 
-Details = dict[str, float | int | str]
 Setting = TypeVar("Setting")
 
 
@@ -75,6 +75,12 @@ class EmbeddingMethod(Method):
     def details(self) -> Details:
         """What the last fit chose, and its AUC on validation."""
         return dict(self._details)
+
+    def answering(self, scorer: Scorer) -> Self:
+        """This fit with another scorer, and a clock of its own."""
+        other = copy.copy(self)
+        other._scorer, other._clock = scorer, copy.copy(self._clock)
+        return other
 
 
 def best_of(

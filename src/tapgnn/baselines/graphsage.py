@@ -6,7 +6,7 @@
 
 with s the logistic function and n drawn by degree^0.75. The graph is the static one of the training events: undirected,
 each pair once; also what is asked later sees only this graph. Two scores, and the one with the higher AUC on validation
-answers (`details` gives both figures; `head` fixes one):
+answers (`head` fixes one). Both are reported: `details` has their AUC on validation, `alternatives` asks either:
 
     dot        z_u . z_v
     logistic   logistic regression on [z_u, z_v]
@@ -24,6 +24,7 @@ Departures:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -100,6 +101,7 @@ class GraphSAGE(EmbeddingMethod):
         self.width, self.samples, self.walks, self.length, self.negatives = width, samples, walks, length, negatives
         self.batch, self.epochs, self.learning_rate, self.most_pairs = batch, epochs, learning_rate, most_pairs
         self.head = head
+        self._scorers: dict[str, Scorer] = {}
 
     def _learn(self, train: Events, practice: Pairs, exam: Pairs) -> Learned:
         graph = Projection.from_events(train)
@@ -110,12 +112,17 @@ class GraphSAGE(EmbeddingMethod):
         marks = {f"{name}_valid_auc": best_of([name], scorers.__getitem__, exam)[2] for name in scorers}
         allowed = list(scorers) if self.head == "best" else [self.head]
         chosen, scorer, mark = best_of(allowed, scorers.__getitem__, exam)
+        self._scorers = scorers
         return scorer, {"head": chosen, "valid_auc": mark, **marks}
+
+    def alternatives(self) -> Mapping[str, GraphSAGE]:
+        """The fit with each of the two scores."""
+        return {name: self.answering(scorer) for name, scorer in self._scorers.items()}
 
     def _table(self, graph: Projection) -> Table:
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
         network = SageNetwork(graph, self.width, self.samples)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
         rng = np.random.default_rng(self.seed)
         near, far = self._pairs(graph, rng)
         often = np.diff(graph.border) ** 0.75

@@ -29,7 +29,7 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tapgnn.baselines.method import Clock, Method
+from tapgnn.baselines.method import Clock, Details, Method
 from tapgnn.baselines.pairs import sampler_of
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.errors import ConfigError, StateError
@@ -171,6 +171,14 @@ class Learner(Method):
         scores = self._ask(events, src, dst, time)
         self._clock = moved
         return scores
+
+    def details(self) -> Details:
+        """How many epochs the last fit ran, which one was kept, and its AUC on validation."""
+        if not self.history:
+            return {}
+        marks = np.array([epoch["valid_auc"] for epoch in self.history])
+        kept = len(marks) - 1 if np.isnan(marks).any() else int(marks.argmax())
+        return {"epochs": len(marks), "kept_epoch": kept + 1, "valid_auc": float(marks[kept])}
 
     @torch.no_grad()
     def _ask(self, events: Events | None, src: Ints, dst: Ints, time: Floats) -> Floats:

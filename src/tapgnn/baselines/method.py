@@ -5,6 +5,8 @@
     score(src, dst, time)    [Q] higher means more likely, from everything observed so far
     observe(events)          the stream moves on; a no-op where `sees_history` is False
     replay(...)              score queries along a stream
+    details()                what the fit chose and found on the way; nothing is computed from it
+    alternatives()           the same fit with its other scores, where a method has several to report
 
 The law of `replay`: a query at t sees what was observed before the call and the events strictly before t, never those
 at t. `replay` in this module is the reference; a method may override its own `replay` with a faster form that gives the
@@ -14,6 +16,7 @@ same scores and leaves the same state.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Literal
 
 import numpy as np
@@ -21,6 +24,7 @@ import numpy as np
 from tapgnn.errors import LateEventError, QueryError
 from tapgnn.events import Events, Floats, Ints
 
+Details = dict[str, float | int | str]
 Role = Literal["any", "destination"]
 ROLES: tuple[Role, ...] = ("any", "destination")
 
@@ -46,6 +50,14 @@ class Method(ABC):
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the score of each query, in any order of time, seeing the events strictly before it; observes all."""
         return replay(self, events, src, dst, time)
+
+    def details(self) -> Details:
+        """What the last fit chose and found on the way; empty where there is nothing to choose."""
+        return {}
+
+    def alternatives(self) -> Mapping[str, Method]:
+        """By name, methods of the same fit that score otherwise; asking them leaves this one as it is."""
+        return {}
 
 
 def replay(method: Method, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:

@@ -55,13 +55,10 @@ class SkipGram:
 
 def sentences(walks: Ints, shortest: int = 1) -> list[list[str]]:
     """Walks [W, length] as lists of words without the -1 at their ends; those with fewer nodes are left out."""
-    names = [str(row) for row in range(int(walks.max(initial=-1)) + 1)]
-    sizes = (walks >= 0).sum(axis=1)
-    return [
-        [names[row] for row in walk[:size]]
-        for walk, size in zip(walks.tolist(), sizes.tolist(), strict=True)
-        if size >= shortest
-    ]
+    # One string a node, shared by all walks: there are millions of steps.
+    names = np.array([str(row) for row in range(int(walks.max(initial=-1)) + 1)], dtype=object)
+    sizes = (walks >= 0).sum(axis=1).tolist()
+    return [names[walk[:size]].tolist() for walk, size in zip(walks, sizes, strict=True) if size >= shortest]
 
 
 def _word2vec() -> ModuleType:

@@ -1,8 +1,8 @@
 """TNODE (tNodeEmbed): U. Singer, I. Guy and K. Radinsky, "Node Embedding over Temporal Graphs", IJCAI 2019.
 
     Q_k          vectors of the static graph of all events up to border k, by walks and skip-gram, k = 1 .. S
-    R_k          the rotation that brings Q_k nearest to the aligned Q_{k-1} (orthogonal Procrustes over their nodes)
-    f_k(v)       the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k; zeros while v did not exist
+    f_k(v)       the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k, each rotated onto the one before;
+                 zeros while v did not exist (see `snapshots`)
     logit(u, v)  w ReLU(W [f(u), f(v)] + b) + c
 
 The LSTM and the head are learnt end to end on the training events and one random negative each. The S borders cut the
@@ -14,7 +14,12 @@ training events into equal parts, between two instants. S is chosen from 8, 32, 
   nodes that are active in it. The other divisions take every fourth and every sixteenth of the same snapshots.
 
 Defaults: d = 128, one walk of 80 nodes, window 10, 5 negatives; an LSTM of width 32, Adam 0.01, 60 steps of 4,096 pairs
-at most, the best of every tenth step by validation. fb-forum, paper's protocol, seed 0: 0.856.
+at most, the best of every tenth step by validation. Paper's protocol: 0.847 and 0.857 on fb-forum (seeds 0 and 1),
+0.806 on ia-slashdot-reply-dir.
+
+Cost: the snapshots take S * N * d / 2 numbers where nodes come in evenly, and are the bulk of the memory; they lie in
+one array of float32, rotated in place, and a coarser division is copied from it only while it is tried. The 39,000
+nodes and 100,000 training events of ia-slashdot-reply-dir took 3.3 GB in all and less than five minutes of one core.
 
 Departures: the reference learns each snapshot from scratch with 10 walks from every node (here that would be 128 times
 the cost of Node2Vec, and alignment would have more to repair), takes p and q as in node2vec (here 1), and trains the
@@ -32,34 +37,48 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.baselines.embedding import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.network import LinkHead
-from tapgnn.baselines.pairs import Pairs, Table, rows_of
+from tapgnn.baselines.pairs import Pairs, Table
 from tapgnn.baselines.skipgram import SkipGram, sentences
+from tapgnn.baselines.snapshots import SnapshotReader, Snapshots
 from tapgnn.baselines.walks import Projection, second_order_walks
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 
+class Arrival:
+    """The nodes of a log, numbered from 0 as they come in."""
+
+    def __init__(self, events: Events) -> None:
+        nodes, first = np.unique(np.column_stack([events.src, events.dst]), return_index=True)
+        self._place = np.full(int(nodes[-1]) + 1, -1, dtype=np.int64)
+        self._place[nodes[np.argsort(first)]] = np.arange(len(nodes))
+
+    def place(self, rows: Ints) -> Ints:
+        """[Q] the number of each row of the vocabulary, -1 for one that the log does not name."""
+        known = (rows >= 0) & (rows < len(self._place))
+        return np.where(known, self._place[np.where(known, rows, 0)], -1)
+
+    def events(self, events: Events) -> Events:
+        """The events with the numbers of their nodes."""
+        return Events(self.place(events.src), self.place(events.dst), events.time)
+
+    def pairs(self, pairs: Pairs) -> Pairs:
+        """The pairs with the numbers of their nodes."""
+        return Pairs(self.place(pairs.src), self.place(pairs.dst), pairs.time, pairs.label)
+
+
 class SnapshotNetwork(nn.Module):
     """The LSTM over the snapshots, and the head; it answers for the time after the last snapshot."""
 
-    def __init__(self, tables: list[Table], ends: Floats, width: int) -> None:
-        """`tables` are the aligned vectors of each snapshot, `ends` [S] the times of their last events."""
+    def __init__(self, snapshots: Snapshots, width: int) -> None:
         super().__init__()
-        self.tables, self.ends, self.width = tables, ends, width
-        self.lstm = nn.LSTM(tables[0].shape[1], width, batch_first=True)
-        self.head = LinkHead(width)
-
-    def forward(self, nodes: Ints) -> Tensor:
-        """f [R, S + 1, width] of nodes [R], before the first snapshot and after each."""
-        seen = np.stack([rows_of(table, nodes) for table in self.tables], axis=1)
-        read, _ = self.lstm(torch.from_numpy(seen))
-        return torch.cat([read.new_zeros(len(nodes), 1, self.width), read], dim=1)
+        self.snapshots = snapshots
+        self.reader, self.head = SnapshotReader(snapshots, width), LinkHead(width)
 
     def loss(self, pairs: Pairs, rows: Ints) -> Tensor:
         """Cross-entropy of chosen rows of the training pairs, each from the snapshots before it."""
-        nodes, place = np.unique(np.concatenate([pairs.src[rows], pairs.dst[rows]]), return_inverse=True)
-        complete = np.tile(np.searchsorted(self.ends, pairs.time[rows], side="left"), 2)
-        found = self(nodes)[torch.from_numpy(place), torch.from_numpy(complete)]
+        complete = np.tile(np.searchsorted(self.snapshots.end, pairs.time[rows], side="left"), 2)
+        found = self.reader(np.concatenate([pairs.src[rows], pairs.dst[rows]]), complete)
         logits = self.head(found[: len(rows)], found[len(rows) :])
         return binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs.label[rows]).to(logits.dtype))
 
@@ -67,7 +86,7 @@ class SnapshotNetwork(nn.Module):
     def final(self, nodes: Ints) -> Tensor:
         """f [R, width] of nodes after the last snapshot."""
         pieces = np.array_split(nodes, len(nodes) // 4_096 + 1)
-        return torch.cat([self(piece)[:, -1] for piece in pieces])
+        return torch.cat([self.reader(piece, np.full(len(piece), len(self.snapshots))) for piece in pieces])
 
     @torch.no_grad()
     def logits(self, src: Ints, dst: Ints) -> Floats:
@@ -78,23 +97,19 @@ class SnapshotNetwork(nn.Module):
 
 
 class SnapshotScorer:
-    """The outputs after the last snapshot, kept as a table; all nodes that training did not see share one row."""
+    """The outputs after the last snapshot, kept as a table; all nodes that training did not see share its last row."""
 
-    def __init__(self, network: SnapshotNetwork) -> None:
-        self._table = network.final(np.arange(len(network.tables[-1]))).numpy()
+    def __init__(self, network: SnapshotNetwork, arrival: Arrival) -> None:
         # The LSTM moves even when it reads zeros, so an unseen node has an output of its own.
-        self._stranger = network.final(np.array([-1])).numpy()
-        self._head = network.head
+        nodes = np.append(np.arange(network.snapshots.size[-1]), -1)
+        self._table: Table = network.final(nodes).numpy()
+        self._head, self._arrival = network.head, arrival
 
     @torch.no_grad()
     def logits(self, src: Ints, dst: Ints) -> Floats:
         """[Q] the logit of each pair."""
-        ends = (torch.from_numpy(self._rows(rows)) for rows in (src, dst))
+        ends = (torch.from_numpy(self._table[self._arrival.place(rows)]) for rows in (src, dst))
         return np.asarray(self._head(*ends).double().numpy())
-
-    def _rows(self, rows: Ints) -> Table:
-        known = (rows >= 0) & (rows < len(self._table))
-        return np.where(known[:, None], rows_of(self._table, rows), self._stranger)
 
 
 class TNODE(EmbeddingMethod):
@@ -125,26 +140,33 @@ class TNODE(EmbeddingMethod):
         self.steps, self.batch, self.learning_rate = steps, batch, learning_rate
 
     def _learn(self, train: Events, practice: Pairs, exam: Pairs) -> Learned:
+        arrival = Arrival(train)
+        numbered = arrival.pairs(practice), arrival.pairs(exam)
         finest = max(self.divisions)
         every = _borders(train, finest)
-        tables = self._snapshots(train, np.unique(every))
+        borders = np.unique(every)
+        snapshots = self._snapshots(arrival.events(train), borders)
+        snapshots.align()
 
         def fitted(division: int) -> Scorer:
-            borders = np.unique(every[finest // division - 1 :: finest // division])
-            chosen = [tables[place] for place in np.searchsorted(np.unique(every), borders)]
+            chosen = np.searchsorted(borders, np.unique(every[finest // division - 1 :: finest // division]))
             with torch.random.fork_rng(devices=[]):
                 torch.manual_seed(self.seed)
-                network = SnapshotNetwork(aligned(chosen), train.time[borders - 1], self.lstm_width)
-                self._train(network, practice, exam)
-            return SnapshotScorer(network)
+                network = SnapshotNetwork(self._division(snapshots, chosen), self.lstm_width)
+                self._train(network, *numbered)
+            return SnapshotScorer(network, arrival)
 
         division, scorer, mark = best_of(self.divisions, fitted, exam)
         return scorer, {"snapshots": division, "valid_auc": mark}
 
-    def _snapshots(self, train: Events, borders: Ints) -> list[Table]:
-        """The vectors of the static graph up to each border, learnt one after the other by one model."""
+    def _snapshots(self, train: Events, borders: Ints) -> Snapshots:
+        """The vectors of the static graph up to each border, learnt one after the other by one model.
+
+        The nodes of the events are numbered as they come in.
+        """
         model = SkipGram(self.width, self.window, self.negatives, 1, self.seed)
-        tables: list[Table] = []
+        newest = np.maximum.accumulate(np.maximum(train.src, train.dst))
+        found = Snapshots(newest[borders - 1] + 1, train.time[borders - 1], self.width)
         for place, border in enumerate(borders):
             graph = Projection.from_events(train.take(slice(0, int(border))))
             new = slice(int(borders[place - 1]) if place else 0, int(border))
@@ -152,8 +174,17 @@ class TNODE(EmbeddingMethod):
             starts = np.tile(active, self.walks)
             walks = second_order_walks(graph, starts, self.length, 1.0, 1.0, self.seed + place)
             model.learn(sentences(walks))
-            tables.append(model.table(len(graph)))
-        return tables
+            found.table(place)[:] = model.table(len(graph))
+        return found
+
+    @staticmethod
+    def _division(snapshots: Snapshots, chosen: Ints) -> Snapshots:
+        """Some of the aligned snapshots, aligned to each other; all of them are so already."""
+        if len(chosen) == len(snapshots):
+            return snapshots
+        coarse = snapshots.take(chosen)
+        coarse.align()
+        return coarse
 
     def _train(self, network: SnapshotNetwork, practice: Pairs, exam: Pairs) -> None:
         """Steps on random pairs; the network is left with its best weights."""
@@ -171,15 +202,6 @@ class TNODE(EmbeddingMethod):
                 if mark > best_mark:
                     best, best_mark = copy.deepcopy(network.state_dict()), mark
         network.load_state_dict(best)
-
-
-def aligned(tables: list[Table]) -> list[Table]:
-    """Each table [N_k, d] rotated onto the one before, over the nodes of that one; rows may only be added."""
-    found = [tables[0]]
-    for table in tables[1:]:
-        left, _, right = np.linalg.svd(table[: len(found[-1])].T.astype(np.float64) @ found[-1])
-        found.append((table @ (left @ right)).astype(np.float32))
-    return found
 
 
 def _borders(train: Events, parts: int) -> Ints:

@@ -11,6 +11,10 @@
     outcome.py    what a fitted model is worth, and the report of it
     queries.py    the questions of embed, score and rank
     ask.py        embed, score, rank, classify
+    compare.py    compare: the published and the trivial methods beside TAP-GNN
+    serve.py      serve, token: a live engine behind HTTP, and the keys to it
+    replay.py     replay: a log through a live engine, with a dashboard
+    migrate.py    migrate: the journal of an engine into another model
 
 Nothing heavy is imported before a command runs, so that help is quick. Results go to standard output, everything said
 on the way to standard error; with --json, standard output ends with one JSON object.

@@ -103,13 +103,28 @@ def _rows(methods: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
     return [[name, *(row.get(key, "") for key in kept)] for name, row in methods.items()]
 
 
+def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each method that has several scores to report: the AUC of each on the test.
+
+    >>> other_scores({"m": {"alternatives": {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}}, "other": {}})
+    ['m, AUC by score: dot 0.7000, logistic 0.8000 (it answers with what is better on validation)']
+    """
+    lines = []
+    for name, row in methods.items():
+        if marks := row.get("alternatives"):
+            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in marks.items())
+            lines.append(f"{name}, AUC by score: {listed} (it answers with what is better on validation)")
+    return lines
+
+
 def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
     """Methods and their figures side by side, the best mark of a column in bold."""
     from rich.table import Table
 
     marks = [key for key in FIGURES if key.endswith("_mean")]
     best = {key: max((row[key] for row in methods.values() if key in row), default=0.0) for key in marks}
-    table = Table(caption=CAPTION, caption_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    caption = "\n".join([CAPTION, *other_scores(methods)])
+    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
     table.add_column("method", no_wrap=True)
     for title, _ in FIGURES.values():
         table.add_column(title, justify="right")

@@ -111,8 +111,27 @@ def _make_stream(typing: Any, total: Any, out: Any) -> Any:
     return types.void(types.intp, types.intp), generate
 
 
+def _make_fetch(typing: Any, address: Any) -> Any:
+    """Fetch the line at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _fetch(builder, arguments[0])
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
 _add_and_stream: Any = intrinsic(_make_add_and_stream)
 _stream: Any = intrinsic(_make_stream)
+_fetch_line: Any = intrinsic(_make_fetch)
+
+
+@compiled
+def fetch_row(table, row):  # type: ignore[no-untyped-def]
+    """Ask early for a row that is out of the order of memory, so that it is there when it is needed."""
+    start = table.ctypes.data + row * table.strides[0]
+    for offset in range(0, table.shape[1] * table.itemsize, 4 * LINE):
+        _fetch_line(start + offset)
 
 
 @compiled

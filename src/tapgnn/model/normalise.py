@@ -24,7 +24,8 @@ def join_and_normalise(
         return plainly_join_and_normalise(table, row, own, read, scale, shift)
     where = torch.arange(len(read)) if row is None else row
     if torch.is_grad_enabled() and (table.requires_grad or own.requires_grad or read.requires_grad):
-        return _Join.apply(table, where, own, read, scale, shift)  # type: ignore[no-untyped-call,no-any-return]
+        alone = row is None
+        return _Join.apply(table, where, alone, own, read, scale, shift)  # type: ignore[no-untyped-call,no-any-return]
     return _forward(table, where, own, read, scale, shift)[0]
 
 
@@ -50,20 +51,23 @@ def _forward(
 class _Join(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, table: Tensor, row: Tensor, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
+        ctx: Any, table: Tensor, row: Tensor, alone: bool, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor
     ) -> Tensor:
+        """alone: no two temporal nodes have the same row, and every row is one's."""
         out, joined, moments = _forward(table, row, own, read, scale, shift)
         ctx.save_for_backward(table, row, own, scale, joined, moments)
+        ctx.alone = alone
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         table, row, own, scale, joined, moments = ctx.saved_tensors
-        to_table, to_read = torch.zeros_like(table), torch.empty_like(joined)
+        to_table = torch.empty_like(table) if ctx.alone else torch.zeros_like(table)
+        to_read = torch.empty_like(joined)
         slopes = grad.new_zeros(3, grad.shape[1])
         tensors = (grad, table, row, own, scale, joined, moments, to_table, to_read, slopes)
-        _unjoin(*[tensor.detach().contiguous().numpy() for tensor in tensors])
-        return to_table, None, slopes[0], to_read, slopes[1], slopes[2]
+        _unjoin(ctx.alone, *[tensor.detach().contiguous().numpy() for tensor in tensors])
+        return to_table, None, None, slopes[0], to_read, slopes[1], slopes[2]
 
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
@@ -90,6 +94,7 @@ def join(
 
 @nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
 def _unjoin(
+    alone: Any,
     grad: Any,
     table: Any,
     row: Any,
@@ -127,8 +132,12 @@ def _unjoin(
         mine, to_mine = table[row[i]], to_table[row[i]]
         for j in range(width):
             to_read[i, j] = slope[j]
-        for j in range(width):
-            to_mine[j] += slope[j] * own[j]
+        if alone:
+            for j in range(width):
+                to_mine[j] = slope[j] * own[j]
+        else:
+            for j in range(width):
+                to_mine[j] += slope[j] * own[j]
         for j in range(width):
             to_own[j] += slope[j] * mine[j]
     slopes[:] = sums
