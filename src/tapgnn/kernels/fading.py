@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.loops import compiled, fetch_row, over_segments, view
+from tapgnn.kernels.loops import compiled, fetch, over_segments, view
 
 
 def fade_and_read(
@@ -104,7 +104,7 @@ def fade_chains(first, last, chain, inbox, role, index, factor, value, gate, car
             counts[g] = carried[c, width + g]
         for i in range(chain[c], chain[c + 1]):
             for m in range(inbox[i + 1], inbox[min(i + 2, len(inbox) - 1)]):
-                fetch_row(value, index[m])
+                fetch(value[index[m]])
             _spread(borders, factor[i], kept)
             for j in range(width):
                 sums[j] *= kept[j]
@@ -139,8 +139,8 @@ def _unfade(  # type: ignore[no-untyped-def]
         flow_count[:] = 0.0
         for i in range(chain[c + 1] - 1, chain[c] - 1, -1):
             for m in range(inbox[max(i - 1, 0)], inbox[i]):
-                fetch_row(value, index[m])
-                fetch_row(to_value, index[m])
+                fetch(value[index[m]])
+                fetch(to_value[index[m]])
             for g in range(groups):
                 shares[g] = 1.0 / count[i, g]
             _spread(borders, shares, share)
