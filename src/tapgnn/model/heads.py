@@ -74,7 +74,7 @@ class Direct(nn.Module):
 class _DirectFunction(torch.autograd.Function):
     """The two hidden layers with their gradient to the weights; the inputs, which have no weights, get none.
 
-    An input as long as the left ends adds to every block.
+    An input as long as the left ends adds to every block; the last one has a row a pair.
     """
 
     @staticmethod
@@ -89,10 +89,9 @@ class _DirectFunction(torch.autograd.Function):
         out_bias: Tensor,
         *weights: Tensor,
     ) -> Tensor:
-        size = len(inputs[-1])
-        hidden = bias.repeat(size, 1)
-        for rows, weight in zip(inputs, weights, strict=True):
-            if len(rows) == size:
+        hidden = torch.addmm(bias, inputs[-1], weights[-1].T)
+        for rows, weight in zip(inputs[:-1], weights[:-1], strict=True):
+            if len(rows) == len(hidden):
                 hidden.addmm_(rows, weight.T)
             else:
                 in_blocks(hidden, left).add_(rows @ weight.T)

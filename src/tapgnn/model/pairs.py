@@ -41,7 +41,7 @@ class _Weigh(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, weights = ctx.saved_tensors
-        to_z, slopes = torch.zeros_like(z), torch.zeros_like(weights)
+        to_z, slopes = torch.empty_like(z), torch.zeros_like(weights)
         _unweigh(ctx.left, *(tensor.contiguous().numpy() for tensor in (grad, z, weights, to_z, slopes)))
         return to_z, None, *slopes
 
