@@ -191,8 +191,8 @@ def test_features_are_what_their_names_say(log: Events) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_fraud_is_rare_hidden_in_the_features_and_plain_in_the_history(seed: int) -> None:
-    linear = pytest.importorskip("sklearn.linear_model")
-    ensemble = pytest.importorskip("sklearn.ensemble")
+    linear = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
+    ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
     log = simulate(seed=seed)
     assert log.labels is not None
     assert log.features is not None

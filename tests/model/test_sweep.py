@@ -1,17 +1,16 @@
 """The paper's model with attention, swept without gradients, gives the numbers of the general form."""
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn import Events, Vocabulary
+from tapgnn import Vocabulary
 from tapgnn.kernels import loops
 from tapgnn.model.sweep import Sweep
 
-from ..streams import assert_same_state, cuts, on_vocabulary, streams, tiny_model
-from .test_step import scores_along
+from ..streams import cuts, on_vocabulary, streams, tiny_model
+from .test_step import assert_new_weights_are_used_at_once, assert_same_numbers, crowd
 
 PLAIN = {"roles": False, "self_connection": False, "facts": False, "sketch_width": 0, "head": "dot"}
 
@@ -20,20 +19,6 @@ def plain_model(vocabulary, **changes):
     model = tiny_model("attention", vocabulary, **PLAIN, **changes)
     assert Sweep.of(model, None) is not None
     return model
-
-
-def assert_same_numbers(model, pieces, tolerance):
-    general, general_state = scores_along(model, pieces)
-    with torch.no_grad():
-        swept, swept_state = scores_along(model, pieces)
-    for one, other in zip(general, swept, strict=True):
-        torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
-    assert_same_state(general_state, swept_state, tolerance)
-
-
-def crowd(size=400):
-    rng = np.random.default_rng(0)
-    return Events.from_arrays(*rng.integers(0, 20, (2, size)), np.sort(rng.integers(0, 300, size)) + 1e9)
 
 
 @given(data=st.data(), layers=st.integers(1, 3))
@@ -69,14 +54,7 @@ def test_several_threads_give_the_same_numbers(monkeypatch):
 def test_new_weights_are_used_at_once():
     events = crowd(50)
     model = plain_model(events.vocabulary)
-    with torch.no_grad():
-        before, _ = scores_along(model, [events])
-        for parameter in model.parameters():
-            parameter.add_(0.1)
-        after, _ = scores_along(model, [events])
-    general, _ = scores_along(model, [events])
-    assert not torch.equal(before[-1], after[-1])
-    torch.testing.assert_close(after[-1], general[-1], rtol=1e-10, atol=1e-10)
+    assert_new_weights_are_used_at_once(model, events)
 
 
 OTHERS = {"roles": True, "self_connection": True, "facts": True, "edge_features": 2, "node_features": 2}

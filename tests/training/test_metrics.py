@@ -32,7 +32,7 @@ ranked = st.integers(1, 12).flatmap(
 
 @given(queries)
 def test_auc_and_average_precision_are_those_of_scikit_learn(rows: list[tuple[bool, int]]) -> None:
-    sklearn = pytest.importorskip("sklearn.metrics")
+    sklearn = pytest.importorskip("sklearn.metrics", reason="scikit-learn is not installed")
     labels, scores = (np.array(column) for column in zip(*rows, strict=True))
     if labels.all() or not labels.any():
         with pytest.raises(QueryError, match="positives"):

@@ -24,7 +24,7 @@ from tapgnn.events import Floats
 from tapgnn.kernels.loops import over_segments, softmax_forward
 from tapgnn.model.encoding import encode
 from tapgnn.model.facts import fold_facts
-from tapgnn.model.rows import find_row
+from tapgnn.model.rows import find_row, put_rows
 from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 
@@ -69,7 +69,7 @@ class Sweep:
         embedding, lower = self._embed(view, rows, sums)
         reached = (facts, embedding, np.empty((view.size, 0), dtype=carried[2].dtype))
         for arena, table in zip(arenas, reached, strict=True):
-            _write(rows, view.chain, table, arena)
+            put_rows(view.nodes, view.chain[1:] - 1, table, arena)
         return Reached(*map(torch.from_numpy, (*reached, *carried, lower)))
 
     def _embed(self, view: Unfolding, rows: Any, sums: Any) -> Any:
@@ -150,15 +150,6 @@ def _send(first, last, chain, row, instant, table, plain, times, of_sender, of_r
         for j in range(len(message)):
             message[j] = node[j] + wave[j]
         sent[i], heard[i] = _dot(of_sender, message), _dot(of_receiver, own)
-
-
-@_fast
-def _write(rows, chain, table, arena):  # type: ignore[no-untyped-def]
-    """Write the last row of each chain into its row of the arena."""
-    for c in range(len(rows)):
-        last, target = table[chain[c + 1] - 1], arena[rows[c]]
-        for j in range(len(target)):
-            target[j] = last[j]
 
 
 @_fast
