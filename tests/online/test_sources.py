@@ -207,9 +207,7 @@ def test_features_may_stand_in_a_list_or_in_columns():
 @pytest.fixture(scope="module")
 def cluster():
     """A Kafka cluster: librdkafka's own, which speaks the real protocol on a socket of this machine."""
-    kafka = pytest.importorskip(
-        "confluent_kafka", reason="confluent-kafka is not installed"
-    )
+    kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     producer = kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
     broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
     yield producer, f"{broker.host}:{broker.port}"

@@ -398,9 +398,7 @@ def test_an_engine_that_cannot_be_opened_stops_the_server(model, tmp_path):
 
 
 def test_a_topic_of_kafka_reaches_the_journal_with_its_offset_and_goes_on_there(model, rows, tmp_path):
-    kafka = pytest.importorskip(
-        "confluent_kafka", reason="confluent-kafka is not installed"
-    )
+    kafka = pytest.importorskip("confluent_kafka", reason="confluent-kafka is not installed")
     producer = kafka.Producer({"bootstrap.servers": "", "test.mock.num.brokers": 1, "log_level": 0})
     broker = next(iter(producer.list_topics(timeout=10).brokers.values()))
     for start, stop in ((0, 20), (20, 50)):
