@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from tapgnn import Events
-from tapgnn.kernels import adaptive, attention, gcn, mean, pass_gate, pool, scan
-from tapgnn.model import block, normalise, projection, sketch
+from tapgnn.kernels import adaptive, attention, gcn, mean, pool, scan
+from tapgnn.model import block, joining, projection, sketch
 from tapgnn.model import model as model_module
 from tapgnn.model.projection import Facts
 from tapgnn.model.rows import Rows
@@ -33,15 +33,8 @@ def plain_forms(monkeypatch):
             for name, form in plain.items():
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, form)
-        monkeypatch.setattr(
-            adaptive.Adaptive,
-            "scan",
-            lambda self, value, index, own, flow, carried, gate: self.plain_scan(
-                *pass_gate(value, index, gate, flow), flow, carried
-            ),
-        )
-        for module in (block, projection):
-            monkeypatch.setattr(module, "join_and_normalise", normalise.plainly_join_and_normalise)
+        monkeypatch.setattr(block, "_on_cpu", lambda tensor: False)
+        monkeypatch.setattr(projection, "join_rows", joining.plainly_join_rows)
         monkeypatch.setattr(Rows, "tensor", Rows.plain_tensor)
         monkeypatch.setattr(model_module, "propagate_sketches", sketch.plainly_propagate_sketches)
         monkeypatch.setattr(model_module, "compare_sketches", sketch.plainly_compare_sketches)

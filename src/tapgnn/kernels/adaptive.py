@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError
-from tapgnn.kernels.fading import fade_and_read
-from tapgnn.kernels.kernel import Flow, Kernel, add_up, pass_gate
+from tapgnn.kernels.kernel import Flow, Kernel, add_up
 from tapgnn.kernels.scan import channel_groups, gather_sum, scan_sum
 
 PINNED = 2
@@ -49,18 +48,9 @@ class Adaptive(Kernel):
         still, idle = self.log_rate.new_zeros(PINNED).double(), torch.zeros_like(by_time)
         return torch.stack([torch.cat([still, by_time, idle]), torch.cat([still, idle, by_events])])
 
-    def scan(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor, gate: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """AGG, PROP, read; the gate [2, d] weighs messages by the role of their sender."""
-        if value.device.type == "cpu":
-            gate = value.new_ones(2, self.width) if gate is None else gate
-            return fade_and_read(value, index, gate, flow, self._factor(flow), carried)
-        return self.plain_scan(*pass_gate(value, index, gate, flow), flow, carried)
-
-    def plain_scan(self, value: Tensor, index: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
-        """`scan` operation by operation, for every device."""
-        decay = self._factor(flow)
+    def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
+        """AGG, PROP, read; where a block ends in a self connection, `fade_and_join` does it all at once."""
+        decay = torch.exp(-flow.elapsed @ self.rate())
         gathered = gather_sum(value, index, None, flow.inbox)
         total, last = scan_sum(gathered, decay, carried[:, : self.width], flow.chain)
         received = flow.inbox.diff().to(value.dtype).unsqueeze(1).expand(-1, self.groups)
@@ -75,10 +65,6 @@ class Adaptive(Kernel):
         weight = torch.exp(-age @ self.rate()).to(value.dtype)
         total = add_up(self._by_channel(weight) * value[index[message]], receiver, size)
         return total / self._by_channel(add_up(weight, receiver, size))
-
-    def _factor(self, flow: Flow) -> Tensor:
-        """[T, groups] what is left of a group's channels since the node's previous temporal node (float64)."""
-        return torch.exp(-flow.elapsed @ self.rate())
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
         """[., width] the value of each channel's group; a product, because its backward is one too."""

@@ -127,10 +127,11 @@ _fetch_line: Any = intrinsic(_make_fetch)
 
 
 @compiled
-def fetch(row):  # type: ignore[no-untyped-def]
+def fetch(table, row):  # type: ignore[no-untyped-def]
     """Ask early for a row that is out of the order of memory, so that it is there when it is needed."""
-    for offset in range(0, len(row) * row.itemsize, 4 * LINE):
-        _fetch_line(row.ctypes.data + offset)
+    start = table.ctypes.data + row * table.strides[0]
+    for offset in range(0, table.shape[1] * table.itemsize, 4 * LINE):
+        _fetch_line(start + offset)
 
 
 @compiled

@@ -18,8 +18,9 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.kernels import KERNELS, Adaptive, Flow, Kernel, pass_gate
+from tapgnn.kernels.fading import fade_and_join
+from tapgnn.kernels.normalise import join_and_normalise
 from tapgnn.model.config import Config
-from tapgnn.model.normalise import join_and_normalise
 
 
 @dataclass(frozen=True)
@@ -66,21 +67,22 @@ class Block(nn.Module):
             value = _expand(value, row) + self.of_time(chunk.encoding).index_select(0, chunk.instant)
             value_row = None
         value, index = self._messages(value, value_row, chunk)
-        own = _expand(table, row) if self.kernel.reads_receiver else table
-        read, last = self._read(value, index, own, chunk.flow, carried)
-        if self.own is not None and self.norm is not None:
-            read = join_and_normalise(table, row, self.own, read, self.norm.weight, self.norm.bias)
-        return read, last
+        if carried is not None and self.own is not None and isinstance(self.kernel, Adaptive) and _on_cpu(value):
+            gate = value.new_ones(2, self.width) if self.gate is None else self.gate
+            ends = (table, row, self.own, self.norm.weight, self.norm.bias)
+            return fade_and_join(value, index, gate, chunk.flow, self.kernel.rate(), carried, *ends)
+        return self._read(*pass_gate(value, index, self.gate, chunk.flow), _expand(table, row), chunk.flow, carried)
 
     def _read(
-        self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor | None
+        self, value: Tensor, index: Tensor, mine: Tensor, flow: Flow, carried: Tensor | None
     ) -> tuple[Tensor, Tensor | None]:
-        if carried is not None and isinstance(self.kernel, Adaptive):
-            return self.kernel.scan(value, index, own, flow, carried, self.gate)
-        value, index = pass_gate(value, index, self.gate, flow)
         if carried is None:
-            return self.kernel.reference(value, index, own, flow), None
-        return self.kernel.scan(value, index, own, flow, carried)
+            read, last = self.kernel.reference(value, index, mine, flow), None
+        else:
+            read, last = self.kernel.scan(value, index, mine, flow, carried)
+        if self.own is not None:
+            read = join_and_normalise(mine, self.own, read, self.norm.weight, self.norm.bias)
+        return read, last
 
     def _messages(self, value: Tensor, row: Tensor | None, chunk: Chunk) -> tuple[Tensor, Tensor]:
         """Rows [., d] and, for each message, the row it carries; with edge features every message has its own row."""
@@ -104,6 +106,10 @@ def make_kernel(config: Config, own_width: int) -> Kernel:
 def linear_or_none(width_in: int, width_out: int) -> nn.Linear | None:
     """A linear map without bias, or nothing where there is no input."""
     return nn.Linear(width_in, width_out, bias=False) if width_in else None
+
+
+def _on_cpu(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu"
 
 
 def _expand(table: Tensor, row: Tensor | None) -> Tensor:

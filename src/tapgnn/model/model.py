@@ -199,7 +199,7 @@ class Model(nn.Module):
     def walks(self, past: Past, left: int) -> Tensor:
         """[Q, .] cosines of the sketches of pairs, given as to `link`."""
         config = self.config
-        return compare_sketches(past.sketch, self._fade(past), left, config.sketch_width, config.sketch_steps)[1]
+        return compare_sketches(past.sketch, self._fade(past), left, config.sketch_width, config.sketch_steps)
 
     @torch.no_grad()
     def calibrate(self, asked: Iterable[tuple[Past, int]]) -> None:

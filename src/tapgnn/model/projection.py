@@ -22,7 +22,7 @@ from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.normalise import join_and_normalise
+from tapgnn.model.joining import join_rows
 from tapgnn.model.state import Past
 
 # Columns that say whether there was ever an event, as source, as destination, in any role.
@@ -142,20 +142,26 @@ def count_facts(unit: Any, past: Any, time: Any, seen: Any, rate: Any, counts: A
 @nb.njit(nogil=True, cache=True, error_model="numpy")
 def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, encoded: Any) -> None:
     """Centre and scale the facts [Q, width] where they stand, and fill encoded as `Facts.encode` does."""
-    width, bins = facts.shape[1], edges.shape[1] - 1
-    steepness = 1 / (edges[:, 1:] - edges[:, :-1])
+    width, bins, kind = facts.shape[1], edges.shape[1] - 1, facts.dtype
+    start, stop = np.uint64(width), np.uint64(encoded.shape[1])
+    low, steepness = np.empty(encoded.shape[1], dtype=kind), np.empty(encoded.shape[1], dtype=kind)
+    spread = np.empty(encoded.shape[1], dtype=kind)
+    for g in range(len(graded)):
+        for k in range(bins):
+            place = width + g * bins + k
+            low[place], steepness[place] = edges[g, k], 1 / (edges[g, k + 1] - edges[g, k])
+    nothing, all_of_it = kind.type(0), kind.type(1)
     for q in range(len(facts)):
-        row, out = facts[q], encoded[q]
         for j in range(width):
-            row[j] = (row[j] - centre[j]) / scale[j]
-            out[j] = row[j]
-        place = width
+            facts[q, j] = (facts[q, j] - centre[j]) / scale[j]
+        for j in range(width):
+            encoded[q, j] = facts[q, j]
         for g in range(len(graded)):
-            value = row[graded[g]]
-            for k in range(bins):
-                share = (value - edges[g, k]) * steepness[g, k]
-                out[place] = min(max(share, 0), 1)
-                place += 1
+            value = facts[q, graded[g]]
+            for place in range(start + np.uint64(g * bins), start + np.uint64(g * bins + bins)):
+                spread[place] = value
+        for place in range(start, stop):
+            encoded[q, place] = min(max((spread[place] - low[place]) * steepness[place], nothing), all_of_it)
 
 
 class Projection(nn.Module):
@@ -175,7 +181,7 @@ class Projection(nn.Module):
         never = last.isinf()
         pause = torch.where(never, 0.0, past.time - last) / self.span
         waves = torch.where(never.unsqueeze(1), 0.0, self.encoding(pause))
-        hidden = torch.relu(self.hidden(torch.cat([past.embedding, waves], dim=1)))
+        hidden = torch.relu(self.hidden(torch.cat([past.embedding.tensor(), waves], dim=1)))
         return self.out(self.dropout(hidden))  # type: ignore[no-any-return]
 
 
@@ -192,10 +198,9 @@ class FactProjection(nn.Module):
 
     def forward(self, past: Past, facts: Tensor, inputs: Inputs) -> Tensor:
         """z [Q, d] from the past and the facts [Q, .]."""
-        known: Tensor = self.of_facts(facts)
-        if self.of_node is not None:
-            known = known + self.of_node(inputs(past.node))
-        z = join_and_normalise(past.embedding, None, self.own, known, self.norm.weight, self.norm.bias)
+        more: Tensor | None = None if self.of_node is None else self.of_node(inputs(past.node))
+        said = (self.of_facts.weight, self.of_facts.bias, self.own, self.norm.weight, self.norm.bias)
+        z = join_rows(past.embedding, facts, more, *said)
         return self.dropout(z)  # type: ignore[no-any-return]
 
 

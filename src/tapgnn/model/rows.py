@@ -13,6 +13,11 @@ import numba as nb
 import torch
 from torch import Tensor
 
+from tapgnn.kernels.loops import fetch
+
+# How many queries before its turn a row is fetched.
+AHEAD = 4
+
 
 @dataclass(frozen=True)
 class Rows:
@@ -26,6 +31,17 @@ class Rows:
     here: Tensor
     carried: Tensor
     arena: Tensor
+
+    @classmethod
+    def of(cls, table: Tensor) -> Rows:
+        """The rows of a table, one a query."""
+        place = torch.arange(len(table), device=table.device)
+        return cls(place, place, table.contiguous(), table[:0], table[:0])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the rows."""
+        return self.arena.dtype
 
     def tensor(self) -> Tensor:
         """The rows [Q, w], with the gradient to those of the chunk."""
@@ -69,6 +85,17 @@ def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
     if place < len(here):
         return here[place]
     return carried[place - len(here)]
+
+
+@nb.njit(nogil=True, cache=True)
+def fetch_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> None:
+    """Ask early for the row of one query."""
+    if place < 0:
+        fetch(arena, row)
+    elif place < len(here):
+        fetch(here, place)
+    else:
+        fetch(carried, place - len(here))
 
 
 @nb.njit(nogil=True, cache=True)

@@ -23,8 +23,9 @@ from torch import Tensor
 
 from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
+from tapgnn.kernels.normalise import fast
 from tapgnn.kernels.scan import gather_sum, scan_sum
-from tapgnn.model.rows import Rows, find_row
+from tapgnn.model.rows import Rows, fetch_row
 
 # Keeps the cosine of an empty sketch at 0, and that of one long faded small.
 FLOOR = 1e-3
@@ -77,8 +78,8 @@ def plainly_propagate_sketches(
     return torch.cat(parts, dim=1)
 
 
-def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> tuple[Tensor, Tensor]:
-    """Walk counts of each pair, and cosines of the same sketches: both [Q, H * P].
+def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> Tensor:
+    """Cosines [Q, H * P] of the sketches of each pair: walk counts, freed of how active the two nodes are.
 
     The first `left` rows are left ends, the others the right ends of the Q pairs, in blocks of `left`.
     P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade [n, 1 + H] brings S_0, and S_k
@@ -88,24 +89,24 @@ def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int
         return plainly_compare_sketches(rows, fade, left, width, steps)
     size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
     pairs = len(fade) - left
-    counts, cosines = fade.new_empty(pairs, size), fade.new_empty(pairs, size)
-    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, counts, cosines)
+    cosines = fade.new_empty(pairs, size)
+    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, cosines)
     compare(steps, left, *[tensor.numpy() for tensor in tensors])
-    return counts, cosines
+    return cosines
 
 
-def plainly_compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> tuple[Tensor, Tensor]:
+def plainly_compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> Tensor:
     """`compare_sketches` in plain torch."""
-    ends = _by_rate(rows.tensor(), fade, width, steps)
+    ends = by_rate(rows.tensor(), fade, width, steps)
     theirs = ends[left:]
     ours = ends[:left].repeat(len(theirs) // max(left, 1), 1, 1, 1)
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
     cosines = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
-    return counts.flatten(2)[:, :, 1:].flatten(1), cosines.flatten(2)[:, :, 1:].flatten(1)
+    return cosines.flatten(2)[:, :, 1:].flatten(1)
 
 
-def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
+def by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
     """[n, H, steps + 1, width] faded sketches."""
     rates = fade.shape[1] - 1
     first = (row[:, :width] * fade[:, :1])[:, None, None].expand(-1, rates, 1, width)
@@ -113,7 +114,7 @@ def _by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
     return torch.cat([first, walks], dim=2)
 
 
-@nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@fast
 def propagate(
     width: Any,
     steps: Any,
@@ -127,42 +128,39 @@ def propagate(
     out: Any,
 ) -> None:
     """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step."""
-    rates = rate.shape[1]
-    total = np.empty(width * rates)
-    for c in range(len(chain) - 1):
-        for i in range(chain[c], chain[c + 1]):
-            out[i, :width] = carried[c, :width]
+    rates, kind = rate.shape[1], out.dtype
+    parts = 1 + steps * rates
+    rows, before = out.reshape(len(out), parts, width), carried.reshape(len(carried), parts, width)
+    total, factor = np.empty((rates, width), dtype=kind), np.empty((len(out), rates), dtype=kind)
+    for i in range(len(out)):
+        for h in range(rates):
+            factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
     for step in range(steps):
-        stop = width * (1 + (step + 1) * rates)
-        start, former = stop - width * rates, stop - 2 * width * rates
+        start = 1 + step * rates
         for c in range(len(chain) - 1):
-            total[:] = carried[c, start:stop]
+            for h in range(rates):
+                for k in range(width):
+                    total[h, k] = before[c, start + h, k]
             for i in range(chain[c], chain[c + 1]):
                 for h in range(rates):
-                    factor = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
-                    _scale(total[h * width : (h + 1) * width], factor)
+                    kept = factor[i, h]
+                    for k in range(width):
+                        total[h, k] *= kept
                 for m in range(inbox[i], inbox[i + 1]):
-                    if step == 0:
-                        arriving = carried[owner[sender[m]], :width]
-                        for h in range(rates):
-                            _add(total[h * width : (h + 1) * width], arriving)
-                    else:
-                        _add(total, out[sender[m], former:start])
-                row = out[i, start:stop]
-                for j in range(len(total)):
-                    row[j] = total[j]
-
-
-@nb.njit(nogil=True, cache=True)
-def _scale(row: Any, factor: Any) -> None:
-    for j in range(len(row)):
-        row[j] *= factor
-
-
-@nb.njit(nogil=True, cache=True)
-def _add(row: Any, other: Any) -> None:
-    for j in range(len(row)):
-        row[j] += other[j]
+                    u, node = sender[m], owner[sender[m]]
+                    for h in range(rates):
+                        if step == 0:
+                            for k in range(width):
+                                total[h, k] += before[node, 0, k]
+                        else:
+                            for k in range(width):
+                                total[h, k] += rows[u, start - rates + h, k]
+                for h in range(rates):
+                    for k in range(width):
+                        rows[i, start + h, k] = total[h, k]
+                if step == 0:
+                    for k in range(width):
+                        rows[i, 0, k] = before[c, 0, k]
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -181,7 +179,7 @@ def fade_ends(facts: Any, time: Any, seen: Any, spans: Any, rate: Any, fade: Any
             fade[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
+@fast
 def compare(
     steps: Any,
     left: Any,
@@ -191,44 +189,59 @@ def compare(
     carried: Any,
     arena: Any,
     fade: Any,
-    counts: Any,
     cosines: Any,
 ) -> None:
     """The loops of `compare_sketches`; a table [n, .] holds parts of equal width, S_0 and S_k at each rate."""
-    rates = fade.shape[1] - 1
+    rates, kind = fade.shape[1] - 1, arena.dtype
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
-    norm_left, norm = np.empty((left, parts), dtype=arena.dtype), np.empty(parts, dtype=arena.dtype)
+    tables = (here.reshape(-1, parts, width), carried.reshape(-1, parts, width), arena.reshape(-1, parts, width))
+    ours, theirs = np.empty((parts, width), dtype=kind), np.empty((parts, width), dtype=kind)
+    norm_left, norm = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
+    floor = kind.type(width * FLOOR)
     for u in range(left):
-        _measure(find_row(place[u], row[u], here, carried, arena).reshape(parts, width), norm_left[u])
-    for q in range(len(counts)):
-        u, v, column = q % left, left + q, 0
-        ours = find_row(place[u], row[u], here, carried, arena).reshape(parts, width)
-        theirs = find_row(place[v], row[v], here, carried, arena).reshape(parts, width)
-        _measure(theirs, norm)
-        for h in range(rates):
-            for i in range(steps + 1):
-                a = 0 if i == 0 else 1 + (i - 1) * rates + h
-                fade_i = fade[u, 0 if i == 0 else 1 + h]
-                for j in range(0 if i else 1, steps + 1):
-                    b = 0 if j == 0 else 1 + (j - 1) * rates + h
-                    faded = fade_i * fade[v, 0 if j == 0 else 1 + h]
-                    count = faded * _dot(ours[a], theirs[b]) / width
-                    counts[q, column] = count
-                    cosines[q, column] = count / (faded * norm_left[u, a] * norm[b] + FLOOR)
-                    column += 1
+        for q in range(min(u + 1, left - 1), len(place), left):
+            fetch_row(place[q], row[q], here, carried, arena)
+        _take(place[u], row[u], tables, ours, norm_left)
+        for q in range(u, len(cosines), left):
+            v, column = left + q, 0
+            _take(place[v], row[v], tables, theirs, norm)
+            for h in range(rates):
+                for i in range(steps + 1):
+                    a = 0 if i == 0 else 1 + (i - 1) * rates + h
+                    fade_i = fade[u, 0 if i == 0 else 1 + h]
+                    for j in range(0 if i else 1, steps + 1):
+                        b = 0 if j == 0 else 1 + (j - 1) * rates + h
+                        faded = fade_i * fade[v, 0 if j == 0 else 1 + h]
+                        product = faded * _dot(ours, a, theirs, b)
+                        cosines[q, column] = product / (faded * norm_left[a] * norm[b] + floor)
+                        column += 1
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _measure(row: Any, norm: Any) -> None:
-    """Root mean squares [parts] of the parts of a row [parts, width]."""
-    for part in range(len(row)):
-        norm[part] = np.sqrt(_dot(row[part], row[part]) / row.shape[1])
+@fast
+def _take(place: Any, row: Any, tables: Any, line: Any, norm: Any) -> None:
+    """Copy the parts [parts, width] of one query, as in `find_row`, and their lengths [parts]."""
+    here, carried, arena = tables
+    if place < 0:
+        _copy(arena, row, line)
+    elif place < len(here):
+        _copy(here, place, line)
+    else:
+        _copy(carried, place - len(here), line)
+    for part in range(len(line)):
+        norm[part] = np.sqrt(_dot(line, part, line, part))
 
 
-@nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-def _dot(left: Any, right: Any) -> Any:
-    total = np.float32(0.0)
-    for k in range(len(left)):
-        total += left[k] * right[k]
+@fast
+def _copy(table: Any, r: Any, line: Any) -> None:
+    for part in range(line.shape[0]):
+        for k in range(line.shape[1]):
+            line[part, k] = table[r, part, k]
+
+
+@fast
+def _dot(left: Any, a: Any, right: Any, b: Any) -> Any:
+    total = left.dtype.type(0)
+    for k in range(left.shape[1]):
+        total += left[a, k] * right[b, k]
     return total

@@ -32,15 +32,15 @@ ARENAS = ("sums", "facts", "embedding", "sketch")
 class Past:
     """What is known of nodes strictly before the times of some queries: one row a query.
 
-    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas; those
-    of the sketches, which are long, are found but not copied, and so are good only until the next `advance`.
+    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas; the
+    long ones, of embeddings and sketches, are found but not copied, and so are good only until the next `advance`.
     """
 
     node: Tensor
     time: Tensor
     seen: Tensor
     facts: Tensor
-    embedding: Tensor
+    embedding: Rows
     sketch: Rows
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class Places:
         device = node.device
         place, row = torch.from_numpy(self.place).to(device), torch.from_numpy(self.row).to(device)
         facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.owner.tables())
-        return Past(node, time, torch.from_numpy(self.seen).to(time), facts.tensor(), embedding.tensor(), sketch)
+        return Past(node, time, torch.from_numpy(self.seen).to(time), facts.tensor(), embedding, sketch)
 
 
 @dataclass

@@ -21,7 +21,7 @@ from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.fading import fade_chains
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.heads import PairMLP
-from tapgnn.model.normalise import join
+from tapgnn.model.joining import join
 from tapgnn.model.projection import count_facts, encode_facts
 from tapgnn.model.rows import find_row
 from tapgnn.model.sketch import compare, fade_ends, propagate
@@ -188,15 +188,32 @@ def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, s
         stop = start + width + groups
         carried = sums[nodes + 1, start:stop].copy()
         final = np.empty_like(carried)
-        total, read = np.empty((size, width), dtype=dtype), np.empty((size, width), dtype=dtype)
-        count = np.empty((size, groups), dtype=dtype)
+        total, out = np.empty((size, width), dtype=dtype), np.empty((size, width), dtype=dtype)
+        count, moments = np.empty((size, groups), dtype=dtype), np.empty((size, 2), dtype=dtype)
         fade_chains(
-            0, len(nodes), chain, inbox, role, index, factor, value, gates[k], carried, total, count, read, final
+            0,
+            len(nodes),
+            chain,
+            inbox,
+            role,
+            index,
+            factor,
+            value,
+            gates[k],
+            carried,
+            table,
+            row,
+            owns[k],
+            scales[k],
+            shifts[k],
+            total,
+            count,
+            moments,
+            out,
+            final,
         )
         for c in range(len(nodes)):
             sums[nodes[c] + 1, start:stop] = final[c]
-        out, joined, moments = np.empty_like(read), np.empty_like(read), np.empty((size, 2), dtype=dtype)
-        join(table, row, owns[k], read, scales[k], shifts[k], out, joined, moments)
         table, row, start = out, np.arange(size), stop
     return table, lower[place]
 
@@ -208,10 +225,8 @@ def _link(left, asked, tables, describing, comparing, projecting, scoring):  # t
     unit, count_rate, centre, scale, graded, edges = describing
     size, dtype = len(place), centre.dtype
     past = np.empty((size, of_facts[2].shape[1]))
-    embedding = np.empty((size, of_embeddings[2].shape[1]), dtype=dtype)
     for q in range(size):
         past[q] = find_row(place[q], row[q], of_facts[0], of_facts[1], of_facts[2])
-        embedding[q] = find_row(place[q], row[q], of_embeddings[0], of_embeddings[1], of_embeddings[2])
     facts = np.empty((size, len(centre)), dtype=dtype)
     encoded = np.empty((size, len(centre) + len(graded) * (edges.shape[1] - 1)), dtype=dtype)
     count_facts(unit, past, time, seen, count_rate, facts)
@@ -220,11 +235,12 @@ def _link(left, asked, tables, describing, comparing, projecting, scoring):  # t
     encode_facts(centre, scale, graded, edges, facts, encoded)
     walks = _walks(left, place, row, time, seen, past, of_sketches, comparing)
     weight, bias, own, norm_scale, norm_shift = projecting
-    known, z, joined = np.empty_like(embedding), np.empty_like(embedding), np.empty_like(embedding)
-    known[:] = bias
-    _multiply(facts, weight, known)
+    joined, z = np.empty((size, len(bias)), dtype=dtype), np.empty((size, len(bias)), dtype=dtype)
+    joined[:] = 0
+    _multiply(facts, weight, joined)
+    here, carried, arena = of_embeddings
     moments = np.empty((size, 2), dtype=dtype)
-    join(embedding, np.arange(size), own, known, norm_scale, norm_shift, z, joined, moments)
+    join(place, row, here, carried, arena, bias, own, norm_scale, norm_shift, joined, moments, z)
     return _score(left, z, encoded, walks, scoring)
 
 
@@ -235,9 +251,8 @@ def _walks(left, place, row, time, seen, past, tables, comparing):  # type: igno
     here, carried, arena = tables
     fade = np.empty((len(place), 1 + rate.shape[1]), dtype=arena.dtype)
     fade_ends(past, time, seen, spans, rate, fade)
-    counts = np.empty((len(place) - left, len(scale)), dtype=arena.dtype)
-    cosines = np.empty_like(counts)
-    compare(steps, left, place, row, here, carried, arena, fade, counts, cosines)
+    cosines = np.empty((len(place) - left, len(scale)), dtype=arena.dtype)
+    compare(steps, left, place, row, here, carried, arena, fade, cosines)
     return cosines / scale
 
 

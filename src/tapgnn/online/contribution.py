@@ -27,8 +27,8 @@ from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.attention import Attention
 from tapgnn.kernels.gcn import GCN
 from tapgnn.kernels.mean import Mean
+from tapgnn.kernels.normalise import join_and_normalise
 from tapgnn.model import Model
-from tapgnn.model.normalise import plainly_join_and_normalise
 from tapgnn.online.window import Excerpt, last_block
 
 
@@ -119,8 +119,8 @@ def finish_read(model: Model, read: Tensor, own: Tensor) -> Tensor:
     if isinstance(block.kernel, Mean):
         read = torch.relu(read)
     if block.own is not None and block.norm is not None:
-        table = own.detach().expand_as(read)
-        read = plainly_join_and_normalise(table, None, block.own, read, block.norm.weight, block.norm.bias)
+        mine = own.detach().expand_as(read)
+        read = join_and_normalise(mine, block.own, read, block.norm.weight, block.norm.bias)
     return read
 
 

@@ -38,7 +38,7 @@ from tapgnn.online.window import Excerpt, last_block
 
 @dataclass
 class PastRows:
-    """A `Past` whose sketches are copied, so that its rows can be changed."""
+    """A `Past` with all its rows copied, so that they can be changed."""
 
     node: Tensor
     time: Tensor
@@ -50,7 +50,7 @@ class PastRows:
     @classmethod
     def one(cls, past: Past, at: int) -> PastRows:
         """One query of many."""
-        columns = (past.node, past.time, past.seen, past.facts, past.embedding, past.sketch.tensor())
+        columns = (past.node, past.time, past.seen, past.facts, past.embedding.tensor(), past.sketch.tensor())
         return cls(*(column[at : at + 1] for column in columns))
 
     def repeated(self, count: int) -> PastRows:
@@ -62,10 +62,7 @@ class PastRows:
         """Queries of the left ends and then those of the right ends."""
         joined: Any = (torch.cat([getattr(self, part.name), getattr(right, part.name)]) for part in fields(self))
         node, time, seen, facts, embedding, sketch = joined
-        here = torch.arange(len(sketch))
-        return Past(
-            node, time, seen, facts, embedding, Rows(here - here - 1, here, sketch[:0], sketch[:0], sketch.contiguous())
-        )
+        return Past(node, time, seen, facts, Rows.of(embedding), Rows.of(sketch))
 
 
 class Ledger:

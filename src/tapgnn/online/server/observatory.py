@@ -78,7 +78,7 @@ class Observatory:
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
                 history = history.followed_by(excerpt(live.model, live.held, live.where).touching(node))
-            present = past.embedding[0]
+            present = past.embedding.tensor()[0]
             nearest = self._nearest(live, node, present)
             counts = past.facts[0, COUNT].tolist()
         mine = [0 if src == node else 1 for src in history.src]
@@ -105,7 +105,7 @@ class Observatory:
             return []
         rows = torch.from_numpy(live.model.vocabulary.rows(others))
         where = live.where
-        vectors = where.past(rows, torch.full((len(rows),), live.now, dtype=torch.float64)).embedding
+        vectors = where.past(rows, torch.full((len(rows),), live.now, dtype=torch.float64)).embedding.tensor()
         likeness = 1.0 - _distance(vectors, present)
         best = torch.topk(likeness, min(5, len(others)))
         return [

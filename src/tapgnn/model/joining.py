@@ -1,0 +1,169 @@
+"""The projection with facts in one pass each way: LayerNorm(relu(own * h + facts W + b)), h read where it stands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.kernels.normalise import fast, join_and_normalise, normalise_row, unnormalise_row
+from tapgnn.model.rows import AHEAD, Rows, fetch_row
+
+
+def join_rows(
+    rows: Rows,
+    facts: Tensor,
+    more: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    own: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+) -> Tensor:
+    """z [Q, d] of embeddings (rows) and facts [Q, f]; more [Q, d] is added to what the facts say. weight [d, f]."""
+    if facts.device.type != "cpu":
+        return plainly_join_rows(rows, facts, more, weight, bias, own, scale, shift)
+    places = (rows.place, rows.row, rows.carried, rows.arena)
+    return _Join.apply(rows.here, more, weight, bias, own, scale, shift, facts, *places)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def plainly_join_rows(
+    rows: Rows,
+    facts: Tensor,
+    more: Tensor | None,
+    weight: Tensor,
+    bias: Tensor,
+    own: Tensor,
+    scale: Tensor,
+    shift: Tensor,
+) -> Tensor:
+    """`join_rows` in plain torch."""
+    known = torch.addmm(bias, facts, weight.T)
+    return join_and_normalise(rows.plain_tensor(), own, known if more is None else known + more, scale, shift)
+
+
+class _Join(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        here: Tensor,
+        more: Tensor | None,
+        weight: Tensor,
+        bias: Tensor,
+        own: Tensor,
+        scale: Tensor,
+        shift: Tensor,
+        facts: Tensor,
+        place: Tensor,
+        row: Tensor,
+        carried: Tensor,
+        arena: Tensor,
+    ) -> Tensor:
+        joined = facts @ weight.T
+        if more is not None:
+            joined += more
+        out, moments = torch.empty_like(joined), joined.new_empty(len(joined), 2)
+        places = (place, row, here, carried, arena)
+        tensors = (*places, bias, own, scale, shift, joined, moments, out)
+        join(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+        ctx.save_for_backward(*places, own, scale, joined, moments, facts)
+        ctx.more = more is not None
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        *given, facts = ctx.saved_tensors
+        to_here, to_known = torch.zeros_like(given[2]), torch.empty_like(grad)
+        to_rows = grad.new_zeros(4, grad.shape[1])
+        tensors = (*given, grad, to_here, to_known, to_rows)
+        _unjoin(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+        to_weight = (facts.T @ to_known).T
+        to_more = to_known if ctx.more else None
+        return to_here, to_more, to_weight, to_rows[3], *to_rows[:3], None, None, None, None, None
+
+
+@fast
+def join(
+    place: Any,
+    row: Any,
+    here: Any,
+    carried: Any,
+    arena: Any,
+    bias: Any,
+    own: Any,
+    scale: Any,
+    shift: Any,
+    joined: Any,
+    moments: Any,
+    out: Any,
+) -> None:
+    """Fill out and moments; joined [Q, d] holds what the facts say but for the bias, and then what is normalised."""
+    line = np.empty(out.shape[1], dtype=out.dtype)
+    for q in range(len(out)):
+        ahead = min(q + AHEAD, len(out) - 1)
+        fetch_row(place[ahead], row[ahead], here, carried, arena)
+        if place[q] < 0:
+            _join_row(arena, row[q], bias, own, joined, q, line)
+        elif place[q] < len(here):
+            _join_row(here, place[q], bias, own, joined, q, line)
+        else:
+            _join_row(carried, place[q] - len(here), bias, own, joined, q, line)
+        normalise_row(line, scale, shift, q, moments, out)
+
+
+@fast
+def _join_row(table: Any, r: Any, bias: Any, own: Any, joined: Any, q: Any, line: Any) -> None:
+    nothing = line.dtype.type(0)
+    for j in range(len(line)):
+        line[j] = max(own[j] * table[r, j] + (joined[q, j] + bias[j]), nothing)
+    for j in range(len(line)):
+        joined[q, j] = line[j]
+
+
+@fast
+def _unjoin(
+    place: Any,
+    row: Any,
+    here: Any,
+    carried: Any,
+    arena: Any,
+    own: Any,
+    scale: Any,
+    joined: Any,
+    moments: Any,
+    grad: Any,
+    to_here: Any,
+    to_known: Any,
+    to_rows: Any,
+) -> None:
+    """Rows of to_rows: own, scale, shift, and the bias of the facts."""
+    width, kind = grad.shape[1], grad.dtype
+    line, centred, slope = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
+    for q in range(len(grad)):
+        ahead = min(q + AHEAD, len(grad) - 1)
+        fetch_row(place[ahead], row[ahead], here, carried, arena)
+        fetch_row(place[ahead], 0, to_here, to_here, to_here)
+        for j in range(width):
+            line[j] = joined[q, j]
+        unnormalise_row(grad, q, line, moments, scale, centred, slope, to_rows)
+        for j in range(width):
+            to_known[q, j] = slope[j]
+        for j in range(width):
+            to_rows[3, j] += slope[j]
+        r = place[q]
+        if r < 0:
+            _pull_own(arena, row[q], slope, to_rows)
+        elif r < len(here):
+            _pull_own(here, r, slope, to_rows)
+            for j in range(width):
+                to_here[r, j] += slope[j] * own[j]
+        else:
+            _pull_own(carried, r - len(here), slope, to_rows)
+
+
+@fast
+def _pull_own(table: Any, r: Any, slope: Any, to_rows: Any) -> None:
+    for j in range(len(slope)):
+        to_rows[0, j] += slope[j] * table[r, j]
