@@ -20,6 +20,7 @@ from tapgnn.errors import EventError, QueryError
 Id = str | int
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
 
 
 class Vocabulary:

@@ -88,6 +88,15 @@ def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):
         trace.past(*ask())
 
 
+def test_a_gradient_that_needs_rows_written_since_is_refused(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events.slice(0, 1), model.empty_state())
+    asked = model.query(state, [0], [1.5])
+    model.advance(events.slice(1, 3), state)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        asked.sum().backward()
+
+
 def ask():
     return torch.tensor([0]), torch.tensor([9.0], dtype=torch.float64)
 

@@ -47,7 +47,8 @@ def fade_and_join(
     weights = (value, gate, rate, table, own, scale, shift)
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in weights):
         return _FadeAndJoin.apply(*weights, index, flow, carried, row)  # type: ignore[no-untyped-call,no-any-return]
-    return _forward(*weights, index, flow, carried, row)[:2]
+    out, last, *_ = _forward(*weights, index, flow, carried, row)
+    return out, last
 
 
 def _forward(
@@ -89,7 +90,7 @@ class _FadeAndJoin(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         flow: Flow = ctx.flow
-        index, value, gate, _, table, *_ = ctx.saved_tensors
+        _, value, gate, _, table, *_ = ctx.saved_tensors
         to_value, to_gate = torch.zeros_like(value), torch.zeros_like(gate)
         to_table = torch.empty_like(table) if ctx.alone else torch.zeros_like(table)
         to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.saved_tensors[8].shape[1])

@@ -67,10 +67,17 @@ class Block(nn.Module):
             value = _expand(value, row) + self.of_time(chunk.encoding).index_select(0, chunk.instant)
             value_row = None
         value, index = self._messages(value, value_row, chunk)
-        if carried is not None and self.own is not None and isinstance(self.kernel, Adaptive) and _on_cpu(value):
+        own, norm, kernel = self.own, self.norm, self.kernel
+        if (
+            carried is not None
+            and own is not None
+            and norm is not None
+            and isinstance(kernel, Adaptive)
+            and _on_cpu(value)
+        ):
             gate = value.new_ones(2, self.width) if self.gate is None else self.gate
-            ends = (table, row, self.own, self.norm.weight, self.norm.bias)
-            return fade_and_join(value, index, gate, chunk.flow, self.kernel.rate(), carried, *ends)
+            end = (table, row, own, norm.weight, norm.bias)
+            return fade_and_join(value, index, gate, chunk.flow, kernel.rate(), carried, *end)
         return self._read(*pass_gate(value, index, self.gate, chunk.flow), _expand(table, row), chunk.flow, carried)
 
     def _read(
@@ -80,7 +87,7 @@ class Block(nn.Module):
             read, last = self.kernel.reference(value, index, mine, flow), None
         else:
             read, last = self.kernel.scan(value, index, mine, flow, carried)
-        if self.own is not None:
+        if self.own is not None and self.norm is not None:
             read = join_and_normalise(mine, self.own, read, self.norm.weight, self.norm.bias)
         return read, last
 

@@ -99,7 +99,7 @@ class _DirectFunction(torch.autograd.Function):
         deep = torch.addmm(second_bias, hidden, second.T).relu_()
         ctx.save_for_backward(hidden, deep, second, out, *inputs)
         ctx.left = left
-        return torch.addmv(out_bias, deep, out[0])
+        return (deep @ out[0]).add_(out_bias)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numba as nb
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -85,6 +86,19 @@ def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
     if place < len(here):
         return here[place]
     return carried[place - len(here)]
+
+
+@nb.njit(nogil=True, cache=True)
+def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
+    """Fill active [Q] from rows of facts: whether there was ever an event."""
+    for q in range(len(place)):
+        if place[q] < 0:
+            active[q] = max(arena[row[q], 2], arena[row[q], 3]) > -np.inf
+        elif place[q] < len(here):
+            active[q] = True
+        else:
+            r = place[q] - len(here)
+            active[q] = max(carried[r, 2], carried[r, 3]) > -np.inf
 
 
 @nb.njit(nogil=True, cache=True)

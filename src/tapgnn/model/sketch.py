@@ -196,40 +196,52 @@ def compare(
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
     tables = (here.reshape(-1, parts, width), carried.reshape(-1, parts, width), arena.reshape(-1, parts, width))
+    first, second = _part_pairs(steps, rates)
     ours, theirs = np.empty((parts, width), dtype=kind), np.empty((parts, width), dtype=kind)
+    kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     norm_left, norm = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
+    product, size = np.empty(len(first), dtype=kind), np.empty(len(first), dtype=kind)
     floor = kind.type(width * FLOOR)
     for u in range(left):
         for q in range(min(u + 1, left - 1), len(place), left):
             fetch_row(place[q], row[q], here, carried, arena)
-        _take(place[u], row[u], tables, ours, norm_left)
+        _take(u, place, row, tables, fade, ours, kept_left, norm_left)
         for q in range(u, len(cosines), left):
-            v, column = left + q, 0
-            _take(place[v], row[v], tables, theirs, norm)
-            for h in range(rates):
-                for i in range(steps + 1):
-                    a = 0 if i == 0 else 1 + (i - 1) * rates + h
-                    fade_i = fade[u, 0 if i == 0 else 1 + h]
-                    for j in range(0 if i else 1, steps + 1):
-                        b = 0 if j == 0 else 1 + (j - 1) * rates + h
-                        faded = fade_i * fade[v, 0 if j == 0 else 1 + h]
-                        product = faded * _dot(ours, a, theirs, b)
-                        cosines[q, column] = product / (faded * norm_left[a] * norm[b] + floor)
-                        column += 1
+            _take(left + q, place, row, tables, fade, theirs, kept, norm)
+            for column in range(len(first)):
+                a, b = first[column], second[column]
+                product[column] = _dot(ours, a, theirs, b) * kept_left[a] * kept[b]
+                size[column] = norm_left[a] * norm[b]
+            for column in range(len(first)):
+                cosines[q, column] = product[column] / (size[column] + floor)
 
 
 @fast
-def _take(place: Any, row: Any, tables: Any, line: Any, norm: Any) -> None:
-    """Copy the parts [parts, width] of one query, as in `find_row`, and their lengths [parts]."""
+def _part_pairs(steps: Any, rates: Any) -> tuple[Any, Any]:
+    """The parts of either end that each column compares."""
+    first, second = [0 for _ in range(0)], [0 for _ in range(0)]
+    for h in range(rates):
+        for i in range(steps + 1):
+            for j in range(0 if i else 1, steps + 1):
+                first.append(0 if i == 0 else 1 + (i - 1) * rates + h)
+                second.append(0 if j == 0 else 1 + (j - 1) * rates + h)
+    return np.array(first), np.array(second)
+
+
+@fast
+def _take(q: Any, place: Any, row: Any, tables: Any, fade: Any, line: Any, kept: Any, norm: Any) -> None:
+    """The parts [parts, width] of query q, what is left of each [parts], and how long it is then [parts]."""
     here, carried, arena = tables
-    if place < 0:
-        _copy(arena, row, line)
-    elif place < len(here):
-        _copy(here, place, line)
+    if place[q] < 0:
+        _copy(arena, row[q], line)
+    elif place[q] < len(here):
+        _copy(here, place[q], line)
     else:
-        _copy(carried, place - len(here), line)
+        _copy(carried, place[q] - len(here), line)
+    rates = fade.shape[1] - 1
     for part in range(len(line)):
-        norm[part] = np.sqrt(_dot(line, part, line, part))
+        kept[part] = fade[q, 0 if part == 0 else 1 + (part - 1) % rates]
+        norm[part] = np.sqrt(_dot(line, part, line, part)) * kept[part]
 
 
 @fast

@@ -21,8 +21,8 @@ import torch
 from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
-from tapgnn.events import Floats, Ints, Vocabulary
-from tapgnn.model.rows import Rows, put_rows, take_rows
+from tapgnn.events import Bools, Floats, Ints, Vocabulary
+from tapgnn.model.rows import Rows, find_active, put_rows, take_rows
 from tapgnn.model.sketch import sign_vectors
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
@@ -64,21 +64,34 @@ class Known(Protocol):
 class Places:
     """Where the rows of some queries stand, as in `Rows`; for facts, embedding and sketch the same place and row.
 
-    place, row, time, seen [Q] (arrays); `owner` has the tables: here, carried and arena of each of the three.
+    node, place, row, time, seen [Q] (arrays); `owner` has the tables: here, carried and arena of each of the three.
     """
 
+    node: Ints
     place: Ints
     row: Ints
     time: Floats
     seen: Floats
     owner: Known
 
-    def past(self, node: Tensor, time: Tensor) -> Past:
+    def active(self) -> Bools:
+        """[Q] whether the node has a history."""
+        found = np.empty(len(self.place), dtype=np.bool_)
+        here, carried, arena = (table.numpy(force=True) for table in self.owner.tables()[0])
+        find_active(self.place, self.row, here, carried, arena, found)
+        return found
+
+    def take(self, chosen: Bools) -> Places:
+        """Those of the queries that are chosen [Q]."""
+        node, place, row = self.node[chosen], self.place[chosen], self.row[chosen]
+        return Places(node, place, row, self.time[chosen], self.seen[chosen], self.owner)
+
+    def past(self, device: torch.device) -> Past:
         """The rows themselves."""
-        device = node.device
-        place, row = torch.from_numpy(self.place).to(device), torch.from_numpy(self.row).to(device)
+        columns = (self.node, self.time, self.seen, self.place, self.row)
+        node, time, seen, place, row = (torch.from_numpy(column).to(device) for column in columns)
         facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.owner.tables())
-        return Past(node, time, torch.from_numpy(self.seen).to(time), facts.tensor(), embedding, sketch)
+        return Past(node, time, seen, facts.tensor(), embedding, sketch)
 
 
 @dataclass
@@ -160,7 +173,7 @@ class State:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
-        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node, time)
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node.device)
 
     def find(self, node: Ints, time: Floats) -> Places:
         """Where (node, time) is known; the time must lie after the clock."""
@@ -168,7 +181,7 @@ class State:
         check_after(self.clock, time)
         nowhere = np.full(len(node), -1)
         seen = np.full(len(node), float(self.events))
-        return Places(nowhere, self.rows(node), time, seen, self)
+        return Places(node, nowhere, self.rows(node), time, seen, self)
 
     def tables(self) -> tuple[Tables, ...]:
         """See `Known`."""
@@ -185,8 +198,12 @@ class State:
         return self.views
 
     def consume(self) -> State:
-        """Hand the arenas over to a new state; this one can no longer be used."""
+        """Hand the arenas over to a new state; this one can no longer be used.
+
+        Gradients that still need the rows it held are refused: torch sees that they were written to.
+        """
         self.check_usable()
+        torch.autograd.graph.increment_version(self.embedding)
         successor = replace(self)
         self.consumed = True
         return successor

@@ -49,7 +49,7 @@ class Trace:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
-        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node, time)
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node.device)
 
     def find(self, node: Ints, time: Floats) -> Places:
         """Where (node, time) is known, strictly before the time."""
@@ -57,7 +57,7 @@ class Trace:
         state.check_usable()
         check_after(self.clock_before, time)
         seen = self.events_before + np.searchsorted(self.event_time, time, side="left")
-        return Places(self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), self)
+        return Places(node, self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), self)
 
     def tables(self) -> tuple[Tables, ...]:
         """See `Known`."""

@@ -23,7 +23,6 @@ from tapgnn.data.negatives import NegativeSampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
-from tapgnn.model.facts import LAST
 from tapgnn.training.metrics import auc
 from tapgnn.training.optimizer import RowAdam
 from tapgnn.training.replay import score_along
@@ -204,20 +203,18 @@ def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], lis
 def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_weight: float) -> Tensor:
     """The loss of one chunk; negatives [E, k] are destinations that were not met."""
     size, count = negatives.shape
-    node = torch.from_numpy(np.concatenate([events.src, events.dst, negatives.T.ravel()])).to(model.device)
-    when = torch.from_numpy(np.tile(events.time, 2 + count)).to(model.device)
-    past = trace.past(node, when)
-    logits = model.link(past, size)
-    happened = torch.arange(len(logits), device=model.device) < size
-    weight = torch.where(happened, 1.0, 1.0 / count) * _warmth(past, size, cold_weight)
-    return (softplus(torch.where(happened, -logits, logits)) * weight).sum() / weight.sum().clamp(min=1.0)
-
-
-def _warmth(past: Past, left: int, cold_weight: float) -> Tensor:
-    """[Q] 1 where both ends have a history, `cold_weight` otherwise."""
-    known = ~past.facts[:, LAST].amax(dim=1).isinf()
-    both = known[left:].view(-1, left) & known[:left] if left else known
-    return torch.where(both.flatten(), 1.0, cold_weight).to(past.embedding.dtype)
+    node = np.concatenate([events.src, events.dst, negatives.T.ravel()])
+    places = trace.find(node, np.tile(events.time, 2 + count))
+    active = places.active().reshape(2 + count, size)
+    weight = np.where(active[0] & active[1:], 1.0, cold_weight)
+    weight[1:] /= count
+    # Events of which nothing counts are not even scored.
+    counts = weight.any(axis=0)
+    left = int(counts.sum())
+    logits = model.link(places.take(np.tile(counts, 2 + count)).past(model.device), left)
+    happened = torch.arange(len(logits), device=model.device) < left
+    weights = torch.from_numpy(weight[:, counts].ravel()).to(logits)
+    return (softplus(torch.where(happened, -logits, logits)) * weights).sum() / weights.sum().clamp(min=1.0)
 
 
 @torch.no_grad()
