@@ -19,8 +19,8 @@ import torch
 from torch import Tensor
 
 from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.loops import fetch, over_segments, view
-from tapgnn.kernels.normalise import fast, normalise_row, unnormalise_row
+from tapgnn.kernels.loops import fast, fetch, over_segments, view
+from tapgnn.kernels.normalise import normalise_row, unnormalise_row
 
 # How many rows before its turn a row is fetched.
 AHEAD = 3

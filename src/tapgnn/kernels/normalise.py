@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-EPSILON = 1e-5
+from tapgnn.kernels.loops import fast
 
-# Sums over a row in whatever order is fastest. No flag that rules out infinities: facts hold -inf.
-fast = nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz", "reassoc"}, error_model="numpy")
+EPSILON = 1e-5
 
 
 def join_and_normalise(mine: Tensor, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor) -> Tensor:

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.normalise import fast, join_and_normalise, normalise_row, unnormalise_row
+from tapgnn.kernels.loops import fast
+from tapgnn.kernels.normalise import join_and_normalise, normalise_row, unnormalise_row
 from tapgnn.model.rows import AHEAD, Rows, fetch_row
 
 

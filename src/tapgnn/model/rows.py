@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.loops import fetch
+from tapgnn.kernels.loops import fast, fetch
 
 # How many queries before its turn a row is fetched.
 AHEAD = 4
@@ -78,7 +78,7 @@ class _Pick(torch.autograd.Function):
         return slope, None, None, None, None
 
 
-@nb.njit(nogil=True, cache=True, inline="always")
+@fast
 def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
     """The row [w] of one query."""
     if place < 0:
@@ -101,7 +101,7 @@ def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, activ
             active[q] = max(carried[r, 2], carried[r, 3]) > -np.inf
 
 
-@nb.njit(nogil=True, cache=True)
+@fast
 def fetch_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> None:
     """Ask early for the row of one query."""
     if place < 0:

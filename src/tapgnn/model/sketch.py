@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
-from tapgnn.kernels.normalise import fast
+from tapgnn.kernels.loops import fast
 from tapgnn.kernels.scan import gather_sum, scan_sum
 from tapgnn.model.rows import Rows, fetch_row
 
