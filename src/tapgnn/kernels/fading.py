@@ -238,22 +238,19 @@ def _unfade(  # type: ignore[no-untyped-def]
             if alone:
                 for j in range(width):
                     to_table[mine, j] = slope[j] * own[j]
+                    to_rows[0, j] += slope[j] * table[mine, j]
             else:
                 for j in range(width):
                     to_table[mine, j] += slope[j] * own[j]
+                    to_rows[0, j] += slope[j] * table[mine, j]
             for j in range(width):
-                to_rows[0, j] += slope[j] * table[mine, j]
-            for j in range(width):
-                slope[j] *= share[j]
-            for j in range(width):
-                flow[j] += slope[j]
-            for j in range(width):
-                flow_count[j] -= slope[j] * share[j] * total[i, j]
+                pull = slope[j] * share[j]
+                flow[j] += pull
+                flow_count[j] -= pull * share[j] * total[i, j]
             for m in range(inbox[i], inbox[i + 1]):
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
                     to_value[u, j] += flow[j] * gate[r, j]
-                for j in range(width):
                     to_gate[r, j] += flow[j] * value[u, j]
             if i > chain[c]:
                 _spread(borders, count, i - 1, 0, before)
@@ -266,9 +263,7 @@ def _unfade(  # type: ignore[no-untyped-def]
             _spread(borders, factor, i, 0, kept)
             for j in range(width):
                 flow[j] *= kept[j]
-            for j in range(width):
                 flow_count[j] *= kept[j]
-            for j in range(width):
                 former[j] = flow[j] * former[j] + flow_count[j] * before[j]
             for k in range(2):
                 pause = kind.type(elapsed[i, k])

@@ -42,7 +42,7 @@ def unnormalise_row(
 ) -> None:
     """From row i of grad, fill slope [d], to what was joined, and add to rows 1 and 2 of `to`: scale and shift.
 
-    One step a loop: the compiler then sees that nothing overlaps. centred [d] is room to work in.
+    centred [d] is room to work in.
     """
     kind, width = joined.dtype.type, len(joined)
     share = kind(1) / kind(width)
@@ -50,14 +50,11 @@ def unnormalise_row(
     pull, twist = kind(0), kind(0)
     for j in range(width):
         centred[j] = (joined[j] - mean) * inverse
-    for j in range(width):
         slope[j] = grad[i, j] * scale[j]
-    for j in range(width):
         pull += slope[j]
         twist += slope[j] * centred[j]
     for j in range(width):
         to[1, j] += grad[i, j] * centred[j]
-    for j in range(width):
         to[2, j] += grad[i, j]
     pull *= share
     twist *= share
