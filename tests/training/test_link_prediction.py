@@ -1,5 +1,9 @@
 """Training: it learns, repeats itself bit for bit, resumes to the same bits, and keeps the best when interrupted."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -53,6 +57,21 @@ def test_the_best_weights_are_restored():
     history = run.run()
     again = validation_auc(run.model, run.train, run.valid, run.valid_negatives)
     assert again == max(point["valid_auc"] for point in history.points) == history.best_auc
+
+
+def test_a_seed_repeats_a_run_whether_its_loops_are_compiled_anew_or_loaded(tmp_path):
+    """Two copies of one loop may add up in another order; which one a process takes must not depend on its past."""
+    code = (
+        "from tests.training.test_link_prediction import training, weights\n"
+        "run = training(); run.run()\n"
+        "print(*(tensor.double().sum().item().hex() for tensor in weights(run).values()))"
+    )
+    environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
+    compiled, loaded = (
+        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True).stdout
+        for _ in range(2)
+    )
+    assert compiled == loaded
 
 
 def test_a_seed_repeats_a_run_bit_for_bit_and_another_does_not():
