@@ -88,6 +88,23 @@ def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):
         trace.past(*ask())
 
 
+def test_a_node_is_active_once_it_has_a_history(events):
+    model = tiny_model(vocabulary=events.vocabulary)
+    _, state = model.advance(events.slice(0, 1), model.empty_state())
+    trace, state = model.advance(events.slice(1, 3), state)
+    node = np.array([0, 1, 2, -1] * 2)
+    seen = set()
+    for where, time in ((trace, events.time[1]), (trace, events.time[2]), (trace, 9.0), (state, 9.0)):
+        places = where.find(node, np.full(8, time))
+        names = [events.vocabulary.ids[v] if v >= 0 else None for v in node]
+        before = events.between(-np.inf, time)
+        met = {events.vocabulary.ids[v] for v in (*before.src, *before.dst)}
+        assert places.active().tolist() == [name in met for name in names]
+        assert places.plain_active(model.device).tolist() == places.active().tolist()
+        seen |= {tuple(places.active())}
+    assert len(seen) > 1
+
+
 def test_a_gradient_that_needs_rows_written_since_is_refused(events):
     model = tiny_model(vocabulary=events.vocabulary)
     _, state = model.advance(events.slice(0, 1), model.empty_state())

@@ -80,10 +80,10 @@ def _forward(
 class _FadeAndJoin(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        value, gate, _, table, own, scale, _, index, flow, carried, row = arguments
+        value, gate, rate, table, own, scale, _, index, flow, carried, row = arguments
         out, last, *kept = _forward(*arguments)
         ctx.save_for_backward(index, value, gate, carried, table, own, scale, *kept)
-        ctx.flow, ctx.alone = flow, row is None
+        ctx.flow, ctx.alone, ctx.groups = flow, row is None, rate.shape[1]
         ctx.mark_non_differentiable(last)
         return out, last
 
@@ -93,7 +93,7 @@ class _FadeAndJoin(torch.autograd.Function):
         _, value, gate, _, table, *_ = ctx.saved_tensors
         to_value, to_gate = torch.zeros_like(value), torch.zeros_like(gate)
         to_table = torch.empty_like(table) if ctx.alone else torch.zeros_like(table)
-        to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.saved_tensors[8].shape[1])
+        to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
         given = (flow.chain, flow.inbox, flow.role, flow.elapsed, *ctx.saved_tensors, grad)
         filled = (to_value, to_gate, to_table, to_rows, to_rate)
         _unfade(ctx.alone, *[view(tensor) for tensor in (*given, *filled)])

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.loops import fast
+from tapgnn.kernels.loops import fast, fetch
 from tapgnn.kernels.normalise import join_and_normalise, normalise_row, unnormalise_row
 from tapgnn.model.rows import AHEAD, Rows, fetch_row
 
@@ -145,7 +145,8 @@ def _unjoin(
     for q in range(len(grad)):
         ahead = min(q + AHEAD, len(grad) - 1)
         fetch_row(place[ahead], row[ahead], here, carried, arena)
-        fetch_row(place[ahead], 0, to_here, to_here, to_here)
+        if 0 <= place[ahead] < len(here):
+            fetch(to_here, place[ahead])
         for j in range(width):
             line[j] = joined[q, j]
         unnormalise_row(grad, q, line, moments, scale, centred, slope, to_rows)

@@ -90,15 +90,10 @@ def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
 
 @nb.njit(nogil=True, cache=True)
 def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
-    """Fill active [Q] from rows of facts: whether there was ever an event."""
+    """Fill active [Q] from tables of facts: whether there was ever an event."""
     for q in range(len(place)):
-        if place[q] < 0:
-            active[q] = max(arena[row[q], 2], arena[row[q], 3]) > -np.inf
-        elif place[q] < len(here):
-            active[q] = True
-        else:
-            r = place[q] - len(here)
-            active[q] = max(carried[r, 2], carried[r, 3]) > -np.inf
+        facts = find_row(place[q], row[q], here, carried, arena)
+        active[q] = max(facts[2], facts[3]) > -np.inf
 
 
 @fast

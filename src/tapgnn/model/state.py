@@ -22,6 +22,7 @@ from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Bools, Floats, Ints, Vocabulary
+from tapgnn.model.facts import LAST
 from tapgnn.model.rows import Rows, find_active, put_rows, take_rows
 from tapgnn.model.sketch import sign_vectors
 
@@ -76,10 +77,17 @@ class Places:
 
     def active(self) -> Bools:
         """[Q] whether the node has a history."""
+        here, carried, arena = self.owner.tables()[0]
+        if arena.device.type != "cpu":
+            return self.plain_active(arena.device)
         found = np.empty(len(self.place), dtype=np.bool_)
-        here, carried, arena = (table.numpy(force=True) for table in self.owner.tables()[0])
-        find_active(self.place, self.row, here, carried, arena, found)
+        find_active(self.place, self.row, here.numpy(), carried.numpy(), arena.numpy(), found)
         return found
+
+    def plain_active(self, device: torch.device) -> Bools:
+        """`active` in plain torch."""
+        never = self.past(device).facts[:, LAST].amax(dim=1).isinf()
+        return ~never.numpy(force=True)
 
     def take(self, chosen: Bools) -> Places:
         """Those of the queries that are chosen [Q]."""
