@@ -100,7 +100,7 @@ def test_a_node_is_active_once_it_has_a_history(events):
         before = events.between(-np.inf, time)
         met = {events.vocabulary.ids[v] for v in (*before.src, *before.dst)}
         assert places.active().tolist() == [name in met for name in names]
-        assert places.plain_active(model.device).tolist() == places.active().tolist()
+        assert places.plain_active().tolist() == places.active().tolist()
         seen |= {tuple(places.active())}
     assert len(seen) > 1
 

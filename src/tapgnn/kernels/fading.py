@@ -17,29 +17,27 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.loops import fast, fetch, over_segments, view
+from tapgnn.kernels.loops import ROWS_AHEAD, fast, fetch, over_segments, view
 from tapgnn.kernels.normalise import normalise_row, unnormalise_row
-
-# How many rows before its turn a row is fetched.
-AHEAD = 3
 
 
 def fade_and_join(
     value: Tensor,
-    index: Tensor,
     gate: Tensor,
-    flow: Flow,
     rate: Tensor,
-    carried: Tensor,
     table: Tensor,
-    row: Tensor | None,
     own: Tensor,
     scale: Tensor,
     shift: Tensor,
+    index: Tensor,
+    flow: Flow,
+    carried: Tensor,
+    row: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
-    """Embeddings [T, d] and the last state [C, d + G] (float64).
+    """Embeddings [T, d] and the last state [C, d + G] (float64), on the CPU.
 
     gate [2, d], rate [2, G] (float64); table [R, d] holds the block's inputs and row [T] that of each temporal node
     (None: its own); own, scale, shift [d].
@@ -72,7 +70,8 @@ def _forward(
     count, moments = value.new_empty(rows, rate.shape[1]), value.new_empty(rows, 2)
     last = torch.empty_like(carried, memory_format=torch.contiguous_format)
     given = (flow.inbox, flow.role, index, factor, value, gate, carried, table, row, own, scale, shift)
-    arrays = [view(tensor) for tensor in (*given, total, count, moments, out, last)]
+    filled = (total, count, moments, out, last)
+    arrays = (*[view(tensor) for tensor in given], *[tensor.numpy() for tensor in filled])
     over_segments(fade_chains, view(flow.chain), width, *arrays)
     return out, last, row, factor, total, count, moments
 
@@ -85,18 +84,20 @@ class _FadeAndJoin(torch.autograd.Function):
         ctx.save_for_backward(index, value, gate, carried, table, own, scale, *kept)
         ctx.flow, ctx.alone, ctx.groups = flow, row is None, rate.shape[1]
         ctx.mark_non_differentiable(last)
+        ctx.set_materialize_grads(False)
         return out, last
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         flow: Flow = ctx.flow
         _, value, gate, _, table, *_ = ctx.saved_tensors
-        to_value, to_gate = torch.zeros_like(value), torch.zeros_like(gate)
-        to_table = torch.empty_like(table) if ctx.alone else torch.zeros_like(table)
+        to_value, to_gate = value.new_zeros(value.shape), gate.new_zeros(gate.shape)
+        to_table = table.new_empty(table.shape) if ctx.alone else table.new_zeros(table.shape)
         to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
         given = (flow.chain, flow.inbox, flow.role, flow.elapsed, *ctx.saved_tensors, grad)
         filled = (to_value, to_gate, to_table, to_rows, to_rate)
-        _unfade(ctx.alone, *[view(tensor) for tensor in (*given, *filled)])
+        _unfade(ctx.alone, *[view(tensor) for tensor in given], *[tensor.numpy() for tensor in filled])
         return to_value, to_gate, to_rate, to_table, *to_rows[:3], None, None, None, None
 
 
@@ -154,7 +155,7 @@ def fade_chains(  # type: ignore[no-untyped-def]
         for i in range(chain[c], chain[c + 1]):
             for m in range(inbox[i + 1], inbox[min(i + 2, len(inbox) - 1)]):
                 fetch(value, index[m])
-            ahead = min(i + AHEAD, len(row) - 1)
+            ahead = min(i + ROWS_AHEAD, len(row) - 1)
             fetch(table, row[ahead])
             _spread(borders, factor, i, 0, kept)
             for j in range(width):
@@ -223,7 +224,7 @@ def _unfade(  # type: ignore[no-untyped-def]
             for m in range(inbox[max(i - 1, 0)], inbox[i]):
                 fetch(value, index[m])
                 fetch(to_value, index[m])
-            ahead = max(i - AHEAD, 0)
+            ahead = max(i - ROWS_AHEAD, 0)
             fetch(grad, ahead)
             fetch(total, ahead)
             fetch(table, row[ahead])

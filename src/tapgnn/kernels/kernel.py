@@ -93,4 +93,4 @@ def pass_gate(value: Tensor, index: Tensor, gate: Tensor | None, flow: Flow) -> 
     """Messages (rows and index) weighed by the gate [2, d] of their sender's role."""
     if gate is None:
         return value, index
-    return (value.unsqueeze(1) * gate).view(-1, value.shape[1]), 2 * index + 1 - flow.role
+    return (value.unsqueeze(1) * gate).reshape(-1, value.shape[1]), 2 * index + 1 - flow.role

@@ -26,8 +26,8 @@ PARALLEL_FROM = 1 << 17
 STREAM_FROM = 1 << 23
 # float32 numbers in a cache line, and in a streamed store.
 LINE, VECTOR = 16, 8
-# How far ahead of a streamed loop its input is fetched, in bytes.
-AHEAD = 4096
+# How far ahead of a streamed loop its input is fetched, in bytes; how many rows before its turn a scattered row is.
+BYTES_AHEAD, ROWS_AHEAD = 4096, 4
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -36,7 +36,7 @@ def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled`, with sums over a row in whatever order is fastest.
+    """`compiled`, with sums over a row in whatever order is fastest; infinities are kept (the time of what never was).
 
     Inlined into other compiled code: a shared copy would be compiled anew with each caller, in another order perhaps,
     and which of the copies a process takes depends on what it loads first. A seed would not reproduce a run.
@@ -161,7 +161,7 @@ def sum_forward(first, last, chain, stream, value, decay, initial, running, fina
             if stream:
                 for j in range(0, width, VECTOR):
                     place = 4 * (i * width + j)
-                    _add_and_stream(sums + 8 * j, source + place, target + place, AHEAD)
+                    _add_and_stream(sums + 8 * j, source + place, target + place, BYTES_AHEAD)
             else:
                 for j in range(width):
                     total[j] += value[i, j]
@@ -192,7 +192,7 @@ def sum_backward(  # type: ignore[no-untyped-def]
             if stream:
                 for j in range(width - VECTOR, -1, -VECTOR):
                     place = 4 * (i * width + j)
-                    _add_and_stream(sums + 8 * j, source + place, target + place, -AHEAD)
+                    _add_and_stream(sums + 8 * j, source + place, target + place, -BYTES_AHEAD)
             else:
                 for j in range(lines * LINE, width):
                     flow[j] += grad[i, j]

@@ -76,9 +76,10 @@ class Block(nn.Module):
             and _on_cpu(value)
         ):
             gate = value.new_ones(2, self.width) if self.gate is None else self.gate
-            end = (table, row, own, norm.weight, norm.bias)
-            return fade_and_join(value, index, gate, chunk.flow, kernel.rate(), carried, *end)
-        return self._read(*pass_gate(value, index, self.gate, chunk.flow), _expand(table, row), chunk.flow, carried)
+            weights = (value, gate, kernel.rate(), table, own, norm.weight, norm.bias)
+            return fade_and_join(*weights, index, chunk.flow, carried, row)
+        mine = _expand(table, row) if kernel.reads_receiver or own is not None else table
+        return self._read(*pass_gate(value, index, self.gate, chunk.flow), mine, chunk.flow, carried)
 
     def _read(
         self, value: Tensor, index: Tensor, mine: Tensor, flow: Flow, carried: Tensor | None

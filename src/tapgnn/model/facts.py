@@ -16,6 +16,8 @@ from typing import Any
 import numba as nb
 import numpy as np
 
+from tapgnn.model.rows import find_row
+
 COUNT, LAST, SEEN, RECENT = slice(0, 2), slice(2, 4), slice(4, 6), slice(6, None)
 
 
@@ -53,3 +55,11 @@ def fold_facts(
                 facts[i, 4 + role[m]] = seen[i]
                 for h in range(rates):
                     facts[i, 6 + 2 * h + role[m]] += 1.0
+
+
+@nb.njit(nogil=True, cache=True)
+def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
+    """Fill active [Q] from tables of facts: whether there was ever an event."""
+    for q in range(len(place)):
+        facts = find_row(place[q], row[q], here, carried, arena)
+        active[q] = max(facts[2], facts[3]) > -np.inf

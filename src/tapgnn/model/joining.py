@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
-from tapgnn.kernels.loops import fast, fetch
+from tapgnn.kernels.loops import ROWS_AHEAD, fast, fetch, view
 from tapgnn.kernels.normalise import join_and_normalise, normalise_row, unnormalise_row
-from tapgnn.model.rows import AHEAD, Rows, fetch_row
+from tapgnn.model.rows import Rows, fetch_row
 
 
-def join_rows(
-    rows: Rows,
-    facts: Tensor,
-    more: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    own: Tensor,
-    scale: Tensor,
-    shift: Tensor,
-) -> Tensor:
-    """z [Q, d] of embeddings (rows) and facts [Q, f]; more [Q, d] is added to what the facts say. weight [d, f]."""
+class Weights(NamedTuple):
+    """The weights [d, f] and bias [d] of the facts; own, scale and shift [d]."""
+
+    weight: Tensor
+    bias: Tensor
+    own: Tensor
+    scale: Tensor
+    shift: Tensor
+
+
+def join_rows(rows: Rows, facts: Tensor, more: Tensor | None, weights: Weights) -> Tensor:
+    """z [Q, d] of embeddings (rows) and facts [Q, f]; more [Q, d] is added to what the facts say."""
     if facts.device.type != "cpu":
-        return plainly_join_rows(rows, facts, more, weight, bias, own, scale, shift)
+        return plainly_join_rows(rows, facts, more, weights)
     places = (rows.place, rows.row, rows.carried, rows.arena)
-    return _Join.apply(rows.here, more, weight, bias, own, scale, shift, facts, *places)  # type: ignore[no-untyped-call,no-any-return]
+    return _Join.apply(rows.here, more, *weights, facts, *places)  # type: ignore[no-untyped-call,no-any-return]
 
 
-def plainly_join_rows(
-    rows: Rows,
-    facts: Tensor,
-    more: Tensor | None,
-    weight: Tensor,
-    bias: Tensor,
-    own: Tensor,
-    scale: Tensor,
-    shift: Tensor,
-) -> Tensor:
+def plainly_join_rows(rows: Rows, facts: Tensor, more: Tensor | None, weights: Weights) -> Tensor:
     """`join_rows` in plain torch."""
+    weight, bias, own, scale, shift = weights
     known = torch.addmm(bias, facts, weight.T)
     return join_and_normalise(rows.plain_tensor(), own, known if more is None else known + more, scale, shift)
 
@@ -66,20 +60,22 @@ class _Join(torch.autograd.Function):
         if more is not None:
             joined += more
         out, moments = torch.empty_like(joined), joined.new_empty(len(joined), 2)
-        places = (place, row, here, carried, arena)
-        tensors = (*places, bias, own, scale, shift, joined, moments, out)
-        join(*[tensor.detach().contiguous().numpy() for tensor in tensors])
-        ctx.save_for_backward(*places, own, scale, joined, moments, facts)
+        given = (place, row, here, carried, arena, bias, own, scale, shift)
+        join(*[view(tensor) for tensor in given], *[tensor.numpy() for tensor in (joined, moments, out)])
+        # The arena may be written to before the backward, which then is refused: it is kept only where it is needed.
+        arena = arena if bool((place < 0).any()) else arena.new_empty(0, arena.shape[1])
+        ctx.save_for_backward(place, row, here, carried, arena, own, scale, joined, moments, facts)
         ctx.more = more is not None
         return out
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *given, facts = ctx.saved_tensors
-        to_here, to_known = torch.zeros_like(given[2]), torch.empty_like(grad)
+        to_here, to_known = grad.new_zeros(given[2].shape), grad.new_empty(grad.shape)
         to_rows = grad.new_zeros(4, grad.shape[1])
-        tensors = (*given, grad, to_here, to_known, to_rows)
-        _unjoin(*[tensor.detach().contiguous().numpy() for tensor in tensors])
+        filled = [tensor.numpy() for tensor in (to_here, to_known, to_rows)]
+        _unjoin(*[view(tensor) for tensor in (*given, grad)], *filled)
         to_weight = (facts.T @ to_known).T
         to_more = to_known if ctx.more else None
         return to_here, to_more, to_weight, to_rows[3], *to_rows[:3], None, None, None, None, None
@@ -103,7 +99,7 @@ def join(
     """Fill out and moments; joined [Q, d] holds what the facts say but for the bias, and then what is normalised."""
     line = np.empty(out.shape[1], dtype=out.dtype)
     for q in range(len(out)):
-        ahead = min(q + AHEAD, len(out) - 1)
+        ahead = min(q + ROWS_AHEAD, len(out) - 1)
         fetch_row(place[ahead], row[ahead], here, carried, arena)
         if place[q] < 0:
             _join_row(arena, row[q], bias, own, joined, q, line)
@@ -143,7 +139,7 @@ def _unjoin(
     width, kind = grad.shape[1], grad.dtype
     line, centred, slope = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
     for q in range(len(grad)):
-        ahead = min(q + AHEAD, len(grad) - 1)
+        ahead = min(q + ROWS_AHEAD, len(grad) - 1)
         fetch_row(place[ahead], row[ahead], here, carried, arena)
         if 0 <= place[ahead] < len(here):
             fetch(to_here, place[ahead])

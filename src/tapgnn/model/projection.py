@@ -22,7 +22,7 @@ from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.joining import join_rows
+from tapgnn.model.joining import Weights, join_rows
 from tapgnn.model.state import Past
 
 # Columns that say whether there was ever an event, as source, as destination, in any role.
@@ -199,8 +199,9 @@ class FactProjection(nn.Module):
     def forward(self, past: Past, facts: Tensor, inputs: Inputs) -> Tensor:
         """z [Q, d] from the past and the facts [Q, .]."""
         more: Tensor | None = None if self.of_node is None else self.of_node(inputs(past.node))
-        said = (self.of_facts.weight, self.of_facts.bias, self.own, self.norm.weight, self.norm.bias)
-        z = join_rows(past.embedding, facts, more, *said)
+        told, norm = self.of_facts, self.norm
+        weights = Weights(told.weight, told.bias, self.own, norm.weight, norm.bias)
+        z = join_rows(past.embedding, facts, more, weights)
         return self.dropout(z)  # type: ignore[no-any-return]
 
 

@@ -10,14 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numba as nb
-import numpy as np
 import torch
 from torch import Tensor
 
 from tapgnn.kernels.loops import fast, fetch
-
-# How many queries before its turn a row is fetched.
-AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -38,11 +34,6 @@ class Rows:
         """The rows of a table, one a query."""
         place = torch.arange(len(table), device=table.device)
         return cls(place, place, table.contiguous(), table[:0], table[:0])
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The type of the rows."""
-        return self.arena.dtype
 
     def tensor(self) -> Tensor:
         """The rows [Q, w], with the gradient to those of the chunk."""
@@ -86,14 +77,6 @@ def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
     if place < len(here):
         return here[place]
     return carried[place - len(here)]
-
-
-@nb.njit(nogil=True, cache=True)
-def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
-    """Fill active [Q] from tables of facts: whether there was ever an event."""
-    for q in range(len(place)):
-        facts = find_row(place[q], row[q], here, carried, arena)
-        active[q] = max(facts[2], facts[3]) > -np.inf
 
 
 @fast

@@ -97,7 +97,7 @@ def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int
 
 def plainly_compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> Tensor:
     """`compare_sketches` in plain torch."""
-    ends = by_rate(rows.tensor(), fade, width, steps)
+    ends = by_rate(rows.plain_tensor(), fade, width, steps)
     theirs = ends[left:]
     ours = ends[:left].repeat(len(theirs) // max(left, 1), 1, 1, 1)
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
@@ -128,10 +128,10 @@ def propagate(
     out: Any,
 ) -> None:
     """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step."""
-    rates, kind = rate.shape[1], out.dtype
+    rates = rate.shape[1]
     parts = 1 + steps * rates
     rows, before = out.reshape(len(out), parts, width), carried.reshape(len(carried), parts, width)
-    total, factor = np.empty((rates, width), dtype=kind), np.empty((len(out), rates), dtype=kind)
+    total, factor = np.empty((rates, width)), np.empty((len(out), rates))
     for i in range(len(out)):
         for h in range(rates):
             factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
@@ -196,7 +196,7 @@ def compare(
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
     tables = (here.reshape(-1, parts, width), carried.reshape(-1, parts, width), arena.reshape(-1, parts, width))
-    first, second = _part_pairs(steps, rates)
+    first, second = _part_pairs(steps, rates, cosines.shape[1])
     ours, theirs = np.empty((parts, width), dtype=kind), np.empty((parts, width), dtype=kind)
     kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     norm_left, norm = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
@@ -217,15 +217,16 @@ def compare(
 
 
 @fast
-def _part_pairs(steps: Any, rates: Any) -> tuple[Any, Any]:
+def _part_pairs(steps: Any, rates: Any, columns: Any) -> tuple[Any, Any]:
     """The parts of either end that each column compares."""
-    first, second = [0 for _ in range(0)], [0 for _ in range(0)]
+    first, second, column = np.empty(columns, dtype=np.int64), np.empty(columns, dtype=np.int64), 0
     for h in range(rates):
         for i in range(steps + 1):
             for j in range(0 if i else 1, steps + 1):
-                first.append(0 if i == 0 else 1 + (i - 1) * rates + h)
-                second.append(0 if j == 0 else 1 + (j - 1) * rates + h)
-    return np.array(first), np.array(second)
+                first[column] = 0 if i == 0 else 1 + (i - 1) * rates + h
+                second[column] = 0 if j == 0 else 1 + (j - 1) * rates + h
+                column += 1
+    return first, second
 
 
 @fast

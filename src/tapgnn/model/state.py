@@ -22,8 +22,8 @@ from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Bools, Floats, Ints, Vocabulary
-from tapgnn.model.facts import LAST
-from tapgnn.model.rows import Rows, find_active, put_rows, take_rows
+from tapgnn.model.facts import LAST, find_active
+from tapgnn.model.rows import Rows, put_rows, take_rows
 from tapgnn.model.sketch import sign_vectors
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
@@ -79,14 +79,14 @@ class Places:
         """[Q] whether the node has a history."""
         here, carried, arena = self.owner.tables()[0]
         if arena.device.type != "cpu":
-            return self.plain_active(arena.device)
+            return self.plain_active()
         found = np.empty(len(self.place), dtype=np.bool_)
         find_active(self.place, self.row, here.numpy(), carried.numpy(), arena.numpy(), found)
         return found
 
-    def plain_active(self, device: torch.device) -> Bools:
+    def plain_active(self) -> Bools:
         """`active` in plain torch."""
-        never = self.past(device).facts[:, LAST].amax(dim=1).isinf()
+        never = self.past().facts[:, LAST].amax(dim=1).isinf()
         return ~never.numpy(force=True)
 
     def take(self, chosen: Bools) -> Places:
@@ -94,11 +94,13 @@ class Places:
         node, place, row = self.node[chosen], self.place[chosen], self.row[chosen]
         return Places(node, place, row, self.time[chosen], self.seen[chosen], self.owner)
 
-    def past(self, device: torch.device) -> Past:
+    def past(self) -> Past:
         """The rows themselves."""
+        tables = self.owner.tables()
+        device = tables[0][2].device
         columns = (self.node, self.time, self.seen, self.place, self.row)
         node, time, seen, place, row = (torch.from_numpy(column).to(device) for column in columns)
-        facts, embedding, sketch = (Rows(place, row, *tables) for tables in self.owner.tables())
+        facts, embedding, sketch = (Rows(place, row, *table) for table in tables)
         return Past(node, time, seen, facts.tensor(), embedding, sketch)
 
 
@@ -181,7 +183,7 @@ class State:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
-        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node.device)
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past()
 
     def find(self, node: Ints, time: Floats) -> Places:
         """Where (node, time) is known; the time must lie after the clock."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
@@ -19,6 +18,7 @@ from torch import Tensor
 from tapgnn.events import Floats
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.fading import fade_chains
+from tapgnn.kernels.loops import fast
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.heads import PairMLP
 from tapgnn.model.joining import join
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 # From this many events or pairs on, dense products are better left to the matrix library.
 FEW = 256
-
-# The time of an event that never was is -inf: the flags that rule out infinities stay away.
-_fast = nb.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 
 class Step:
@@ -131,7 +128,7 @@ def _head_arrays(head: Any) -> tuple[Any, ...]:
     return tuple(_array(layer.T.contiguous()) for layer in layers), tuple(_array(row) for row in rows)
 
 
-@_fast
+@fast
 def _multiply(rows, weight, out):  # type: ignore[no-untyped-def]
     """Add rows [n, i] times weight [i, o] to out [n, o]."""
     for r in range(len(rows)):
@@ -143,7 +140,7 @@ def _multiply(rows, weight, out):  # type: ignore[no-untyped-def]
                     target[j] += factor * line[j]
 
 
-@_fast
+@fast
 def _absorb(events, arenas, blocks, absorbing):  # type: ignore[no-untyped-def]
     nodes, chain, inbox, sender, role, time, seen = events
     sums, all_facts, all_embeddings, all_sketches = arenas
@@ -165,7 +162,7 @@ def _absorb(events, arenas, blocks, absorbing):  # type: ignore[no-untyped-def]
     return facts, embedding, sketch, carried_facts, carried_embedding, carried_sketch, lower
 
 
-@_fast
+@fast
 def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, sums):  # type: ignore[no-untyped-def]
     """h_K and h_{K-1} [T, d], layer by layer; the sums of the nodes are replaced."""
     transforms, biases, gates, owns, scales, shifts, rates = blocks
@@ -218,7 +215,7 @@ def _embed(nodes, owner, chain, inbox, sender, role, elapsed, vectors, blocks, s
     return table, lower[place]
 
 
-@_fast
+@fast
 def _link(left, asked, tables, describing, comparing, projecting, scoring):  # type: ignore[no-untyped-def]
     place, row, time, seen = asked
     of_facts, of_embeddings, of_sketches = tables
@@ -244,7 +241,7 @@ def _link(left, asked, tables, describing, comparing, projecting, scoring):  # t
     return _score(left, z, encoded, walks, scoring)
 
 
-@_fast
+@fast
 def _walks(left, place, row, time, seen, past, tables, comparing):  # type: ignore[no-untyped-def]
     """[Q, .] scaled cosines of the sketches."""
     steps, spans, rate, scale = comparing
@@ -256,7 +253,7 @@ def _walks(left, place, row, time, seen, past, tables, comparing):  # type: igno
     return cosines / scale
 
 
-@_fast
+@fast
 def _score(left, z, encoded, walks, scoring):  # type: ignore[no-untyped-def]
     (facts_left, facts_right, by_walks, second), rows = scoring
     by_left, by_right, by_product, bias, second_bias, last, last_bias = rows

@@ -15,13 +15,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
 
 from tapgnn.events import Floats
-from tapgnn.kernels.loops import over_segments, softmax_forward
+from tapgnn.kernels.loops import fast, over_segments, softmax_forward
 from tapgnn.model.encoding import encode
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.rows import find_row, put_rows
@@ -31,9 +30,6 @@ from tapgnn.unfold import Unfolding
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
     from tapgnn.model.state import Places, State
-
-# The time of an event that never was is -inf: the flags that rule out infinities stay away.
-_fast = nb.njit(nogil=True, cache=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 
 
 class Sweep:
@@ -139,7 +135,7 @@ def _encoded(time: Floats, encoding: tuple[Any, Any]) -> Any:
     return waves
 
 
-@_fast
+@fast
 def _send(first, last, chain, row, instant, table, plain, times, of_sender, of_receiver, value, sent, heard):  # type: ignore[no-untyped-def]
     """What each temporal node i of the chains first to last sends, and both its shares of the scores.
 
@@ -152,7 +148,7 @@ def _send(first, last, chain, row, instant, table, plain, times, of_sender, of_r
         sent[i], heard[i] = _dot(of_sender, message), _dot(of_receiver, own)
 
 
-@_fast
+@fast
 def _recall(place, row, time, of_facts, of_embeddings):  # type: ignore[no-untyped-def]
     """The embedding [Q, d] of each query, and the pause [Q] since; infinite where there never was an event."""
     arena = of_embeddings[2]
@@ -166,7 +162,7 @@ def _recall(place, row, time, of_facts, of_embeddings):  # type: ignore[no-untyp
     return embedding, pause
 
 
-@_fast
+@fast
 def _match(asked, hidden, shift, constant):  # type: ignore[no-untyped-def]
     """[Q] logits of the left ends, asked [left, d], and the right ends in blocks of as many, all hidden [., d]."""
     left = len(asked)
@@ -177,7 +173,7 @@ def _match(asked, hidden, shift, constant):  # type: ignore[no-untyped-def]
     return logits
 
 
-@_fast
+@fast
 def _dot(first, second):  # type: ignore[no-untyped-def]
     total = first[0] * second[0]
     for j in range(1, len(first)):

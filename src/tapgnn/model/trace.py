@@ -49,7 +49,7 @@ class Trace:
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
-        return self.find(node.numpy(force=True), time.numpy(force=True)).past(node.device)
+        return self.find(node.numpy(force=True), time.numpy(force=True)).past()
 
     def find(self, node: Ints, time: Floats) -> Places:
         """Where (node, time) is known, strictly before the time."""

@@ -209,11 +209,11 @@ def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_
     weight = np.where(active[0] & active[1:], 1.0, cold_weight)
     weight[1:] /= count
     # Events of which nothing counts are not even scored.
-    counts = weight.any(axis=0)
-    left = int(counts.sum())
-    logits = model.link(places.take(np.tile(counts, 2 + count)).past(model.device), left)
+    scored = weight.any(axis=0)
+    left = int(scored.sum())
+    logits = model.link(places.take(np.tile(scored, 2 + count)).past(), left)
     happened = torch.arange(len(logits), device=model.device) < left
-    weights = torch.from_numpy(weight[:, counts].ravel()).to(logits)
+    weights = torch.from_numpy(weight[:, scored].ravel()).to(logits)
     return (softplus(torch.where(happened, -logits, logits)) * weights).sum() / weights.sum().clamp(min=1.0)
 
 
