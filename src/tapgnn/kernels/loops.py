@@ -30,19 +30,19 @@ LINE, VECTOR = 16, 8
 BYTES_AHEAD, ROWS_AHEAD = 4096, 4
 
 
-def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop that may run beside others of its kind."""
-    return nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")(function)
+def compiled(function: Callable[..., Any], *flags: str) -> Callable[..., Any]:
+    """Compile a loop that may run beside others of its kind.
+
+    Inlined into other compiled code: a shared copy would be compiled anew with each caller, and which of the copies a
+    process takes depends on what it loads first. With sums in another order, a seed would not reproduce a run.
+    """
+    fastmath = {"contract", "nsz", *flags}
+    return nb.njit(nogil=True, cache=True, inline="always", fastmath=fastmath, error_model="numpy")(function)
 
 
 def fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled`, with sums over a row in whatever order is fastest; infinities are kept (the time of what never was).
-
-    Inlined into other compiled code: a shared copy would be compiled anew with each caller, in another order perhaps,
-    and which of the copies a process takes depends on what it loads first. A seed would not reproduce a run.
-    """
-    flags = {"contract", "nsz", "reassoc"}
-    return nb.njit(nogil=True, cache=True, inline="always", fastmath=flags, error_model="numpy")(function)
+    """`compiled`, with sums over a row in whatever order is fastest. Infinities are kept: times of what never was."""
+    return compiled(function, "reassoc")
 
 
 @cache

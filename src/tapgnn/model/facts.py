@@ -16,8 +16,6 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from tapgnn.model.rows import find_row
-
 COUNT, LAST, SEEN, RECENT = slice(0, 2), slice(2, 4), slice(4, 6), slice(6, None)
 
 
@@ -59,7 +57,12 @@ def fold_facts(
 
 @nb.njit(nogil=True, cache=True)
 def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
-    """Fill active [Q] from tables of facts: whether there was ever an event."""
+    """Fill active [Q] from tables of facts, as in `Rows`: whether there was ever an event."""
     for q in range(len(place)):
-        facts = find_row(place[q], row[q], here, carried, arena)
-        active[q] = max(facts[2], facts[3]) > -np.inf
+        if place[q] < 0:
+            active[q] = max(arena[row[q], 2], arena[row[q], 3]) > -np.inf
+        elif place[q] < len(here):
+            active[q] = True
+        else:
+            chain = place[q] - len(here)
+            active[q] = max(carried[chain, 2], carried[chain, 3]) > -np.inf

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
-from tapgnn.kernels.loops import fast
+from tapgnn.kernels.loops import compiled, fast
 from tapgnn.kernels.scan import gather_sum, scan_sum
 from tapgnn.model.rows import Rows, fetch_row
 
@@ -114,7 +114,7 @@ def by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
     return torch.cat([first, walks], dim=2)
 
 
-@fast
+@compiled
 def propagate(
     width: Any,
     steps: Any,
