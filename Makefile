@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_PORT ?= 8765
 
-.PHONY: setup test check demo bench clean
+.PHONY: setup test check demo bench fresh clean
 
 setup: $(STAMP)
 
@@ -49,5 +49,9 @@ bench: setup
 	$(BIN)/python benchmarks/forward.py
 	$(BIN)/python benchmarks/training.py
 
-clean:
+# Forget the compiled loops.
+fresh:
+	find src -name '*.nb[ci]' -delete
+
+clean: fresh
 	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo

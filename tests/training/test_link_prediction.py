@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,8 @@ from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, v
 from tapgnn.training.replay import represent_along, score_along
 
 from ..streams import tiny_model
+
+ROOT = Path(__file__).parents[2]
 
 
 def habits(size=1_500, seed=0):
@@ -68,7 +71,7 @@ def test_a_seed_repeats_a_run_whether_its_loops_are_compiled_anew_or_loaded(tmp_
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
     compiled, loaded = (
-        subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True).stdout
+        subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, check=True, capture_output=True).stdout
         for _ in range(2)
     )
     assert compiled == loaded

@@ -1,8 +1,9 @@
 """What a kernel is: how messages are aggregated at an instant, propagated along a chain, and read as an embedding.
 
-`scan` is the form that everything runs on: AGG over the messages of each temporal node, then PROP along each chain from
-the carried state. `reference` is the definition, straight from the whole neighbourhood TN(v, t), at the cost of the
-links of G_MP; it is also the paper's TAP-GNN*. Both give the same numbers.
+`scan` is the form that everything runs on (for the default model on the CPU `fading.py` does the same in one pass): AGG
+over the messages of each temporal node, then PROP along each chain from the carried state. `reference` is the
+definition, straight from the whole neighbourhood TN(v, t), at the cost of the links of G_MP; it is also the paper's
+TAP-GNN*. Both give the same numbers.
 """
 
 from __future__ import annotations
