@@ -100,6 +100,18 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
             np.testing.assert_allclose(rows, held[step] @ signs, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1, 7, 100])
+def test_sketches_in_single_precision_are_the_same_bits_for_any_cut(size):
+    rng = np.random.default_rng(0)
+    events = Events.from_arrays(*rng.integers(0, 9, (2, 400)), np.sort(rng.random(400)))
+    model = tiny_model("mean", events.vocabulary, sketch_half_lives=(0.3,)).float()
+    _, whole = model.advance(events, model.empty_state())
+    state = model.empty_state()
+    for piece in events.chunks(size):
+        _, state = model.advance(piece, state)
+    assert torch.equal(state.sketch, whole.sketch)
+
+
 @given(st.integers(0, 2**32 - 1), st.integers(1, 3), st.integers(1, 3), st.integers(1, 9), st.sampled_from([1, 2, 4]))
 def test_plain_torch_compares_sketches_to_the_same_numbers(seed, steps, rates, width, left):
     generator = torch.Generator().manual_seed(seed)

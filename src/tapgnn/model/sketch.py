@@ -131,7 +131,8 @@ def propagate(
     rates = rate.shape[1]
     parts = 1 + steps * rates
     rows, before = out.reshape(len(out), parts, width), carried.reshape(len(carried), parts, width)
-    total, factor = np.empty((rates, width)), np.empty((len(out), rates))
+    # Sums in the type of the state: where the stream is cut, and a sum put down, then changes no bit.
+    total, factor = np.empty((rates, width), dtype=out.dtype), np.empty((len(out), rates), dtype=out.dtype)
     for i in range(len(out)):
         for h in range(rates):
             factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
