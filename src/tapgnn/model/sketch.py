@@ -131,37 +131,34 @@ def propagate(
     rates = rate.shape[1]
     parts = 1 + steps * rates
     rows, before = out.reshape(len(out), parts, width), carried.reshape(len(carried), parts, width)
-    # Sums in the type of the state: where the stream is cut, and a sum put down, then changes no bit.
-    total, factor = np.empty((rates, width), dtype=out.dtype), np.empty((len(out), rates), dtype=out.dtype)
+    # A row is summed in place, in the type of the state: where the stream is cut then changes no bit.
+    factor = np.empty((len(out), rates), dtype=out.dtype)
     for i in range(len(out)):
         for h in range(rates):
             factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
     for step in range(steps):
         start = 1 + step * rates
         for c in range(len(chain) - 1):
-            for h in range(rates):
-                for k in range(width):
-                    total[h, k] = before[c, start + h, k]
+            former, last = before, c
             for i in range(chain[c], chain[c + 1]):
                 for h in range(rates):
-                    kept = factor[i, h]
+                    kept, part = factor[i, h], start + h
                     for k in range(width):
-                        total[h, k] *= kept
+                        rows[i, part, k] = former[last, part, k] * kept
                 for m in range(inbox[i], inbox[i + 1]):
                     u, node = sender[m], owner[sender[m]]
                     for h in range(rates):
+                        part = start + h
                         if step == 0:
                             for k in range(width):
-                                total[h, k] += before[node, 0, k]
+                                rows[i, part, k] += before[node, 0, k]
                         else:
                             for k in range(width):
-                                total[h, k] += rows[u, start - rates + h, k]
-                for h in range(rates):
-                    for k in range(width):
-                        rows[i, start + h, k] = total[h, k]
+                                rows[i, part, k] += rows[u, part - rates, k]
                 if step == 0:
                     for k in range(width):
                         rows[i, 0, k] = before[c, 0, k]
+                former, last = rows, i
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
