@@ -32,7 +32,7 @@ import torch
 
 from tapgnn.baselines import METHODS, Method
 from tapgnn.baselines.method import Clock
-from tapgnn.data.negatives import NegativeSampler, sample_negatives
+from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError, QueryError, TapgnnError
 from tapgnn.estimator import TAPGNN
@@ -104,7 +104,7 @@ class RankedExam(Exam):
         super().__init__(split, protocol, seed)
         if "ranked" not in self.blocks:
             test, start = split.test, len(self.src)
-            drawn = sample_negatives(test, split.train, "random", RANKED_AGAINST, seed + 1_000_003).dst
+            drawn = sample_negatives(test, split.train, count=RANKED_AGAINST, seed=seed, purpose="ranking").dst
             self.src = np.concatenate([self.src, np.repeat(test.src, RANKED_AGAINST)])
             self.dst = np.concatenate([self.dst, drawn.ravel()])
             self.time = np.concatenate([self.time, np.repeat(test.time, RANKED_AGAINST)])
@@ -118,7 +118,7 @@ class Task:
         self.split, self.protocol, self.seed = split, protocol, seed
         self.exam = RankedExam(split, protocol, seed)
         valid = split.valid
-        negative = NegativeSampler(split.train).draw(valid.src, valid.dst, np.random.default_rng([seed, 3]))[:, 0]
+        negative = sample_negatives(valid, split.train, seed=seed, purpose="threshold").dst[:, 0]
         self.valid_src, self.valid_time = np.tile(valid.src, 2), np.tile(valid.time, 2)
         self.valid_dst = np.concatenate([valid.dst, negative])
 

@@ -12,11 +12,11 @@ from tapgnn.baselines.dyrep import DyRep
 from tapgnn.baselines.jodie import JODIE
 from tapgnn.baselines.learner import Learner
 from tapgnn.baselines.method import replay
-from tapgnn.baselines.pairs import sampler_of
 from tapgnn.baselines.tdgnn import TDGNN
 from tapgnn.baselines.tgat import TGAT
 from tapgnn.baselines.tgn import TGN
 from tapgnn.comparison import TAPGNNMethod
+from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
 from tapgnn.training.metrics import auc
 
@@ -150,7 +150,7 @@ def test_the_best_epoch_comes_back_with_the_state_it_left(method):
     one = make(method, epochs=4, patience=4, learning_rate=5e-2)
     one.fit(train, valid)
     seen = [point["valid_auc"] for point in one.history]
-    negative = sampler_of(train).draw(valid.src, valid.dst, np.random.default_rng([0, 1]))[:, 0]
+    negative = training_sampler(train).draw(valid.src, valid.dst, chance(0, "validation"))[:, 0]
     scores = one.replay(valid, np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2))
     assert auc(np.repeat([1, 0], len(valid)), scores) == pytest.approx(max(seen), abs=1e-9)
 

@@ -9,8 +9,9 @@ import pytest
 
 from tapgnn.baselines.embedding import best_of
 from tapgnn.baselines.node2vec import Node2Vec
-from tapgnn.baselines.pairs import PairClassifier, Pairs, labelled, rows_of, sampler_of
+from tapgnn.baselines.pairs import PairClassifier, Pairs, labelled, rows_of
 from tapgnn.baselines.skipgram import SkipGram, sentences
+from tapgnn.data.negatives import training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Floats, Ints
 from tests.baselines.samples import busy_log, make, parts, popularity_auc
@@ -65,7 +66,7 @@ def test_without_gensim_the_cure_is_named(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_pairs_are_the_events_and_as_many_others_that_never_name_the_true_destination() -> None:
     log = busy_log()
-    pairs = labelled(log, sampler_of(log), seed=3)
+    pairs = labelled(log, training_sampler(log), 3, "training")
     size = len(log)
     assert pairs.label.tolist() == [1] * size + [0] * size
     np.testing.assert_array_equal(pairs.src[size:], log.src)

@@ -8,9 +8,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.baselines.pairs import labelled, sampler_of
+from tapgnn.baselines.pairs import labelled
 from tapgnn.baselines.snapshots import Snapshots
 from tapgnn.baselines.tnode import TNODE, Arrival, SnapshotNetwork, SnapshotScorer, _borders
+from tapgnn.data.negatives import training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
 from tests.baselines.samples import busy_log, make, parts
@@ -38,7 +39,7 @@ def test_nodes_are_numbered_as_they_come_in(seed: int) -> None:
     assert (np.diff(newest) <= 1).all()
     assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
     assert arrival.place(np.array([-1, len(log.vocabulary) + 5])).tolist() == [-1, -1]
-    pairs = labelled(log, sampler_of(log), 0)
+    pairs = labelled(log, training_sampler(log), 0, "training")
     assert arrival.pairs(pairs).src.tolist() == arrival.place(pairs.src).tolist()
 
 
@@ -77,7 +78,7 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
     snapshots = some_snapshots([len(log.vocabulary)] * len(borders), log.time[borders - 1])
     torch.manual_seed(0)
     network = SnapshotNetwork(snapshots, 3)
-    pairs = labelled(log, sampler_of(log), 0)
+    pairs = labelled(log, training_sampler(log), 0, "training")
     rows = np.flatnonzero((pairs.time > log.time[borders[0] - 1]) & (pairs.time <= log.time[borders[1] - 1]))
     before = float(network.loss(pairs, rows).detach())
     snapshots.rows[snapshots.start[1] :] += 1

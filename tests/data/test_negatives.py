@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from tapgnn.data.negatives import KINDS, Kind, NegativeSampler, candidates, sample_negatives
+from tapgnn.data.negatives import (
+    KINDS,
+    PURPOSES,
+    Kind,
+    NegativeSampler,
+    candidates,
+    chance,
+    sample_negatives,
+)
 from tapgnn.data.splits import Split, split_strict
 from tapgnn.data.statistics import is_bipartite
 from tapgnn.errors import ConfigError, EventError
@@ -118,3 +128,14 @@ def test_impossible_wishes_are_refused() -> None:
         sample_negatives(wide, wide, "hard")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="at least one negative"):
         sample_negatives(wide, wide, count=0)
+
+
+def test_what_a_seed_deals_for_one_purpose_says_nothing_of_the_others() -> None:
+    log = Events.from_arrays(np.arange(2_000) % 500, 500 + np.arange(2_000) % 500, np.arange(2_000.0))
+    sampler = NegativeSampler(log)
+    streams = {f"{purpose} {seed}": chance(seed, purpose) for purpose in PURPOSES for seed in (0, 1)}
+    streams |= {f"plain {seed}": np.random.default_rng(seed) for seed in (0, 1)}
+    dealt = {name: sampler.draw(log.src, log.dst, rng) for name, rng in streams.items()}
+    for one, other in itertools.combinations(dealt, 2):
+        # Of 2,000 independent draws among 500, about 4 agree.
+        assert (dealt[one] == dealt[other]).sum() < 25, (one, other)

@@ -130,6 +130,39 @@ def test_training_stops_when_patience_is_over():
     assert stale >= 2
 
 
+def test_patience_is_counted_in_epochs_however_few_validations_an_epoch_has_room_for():
+    history = training(epochs=50, patience=2, validations=10, chunk=10_000, learning_rate=0.3).run()
+    assert history.points[-1]["epoch"] - history.best_epoch == 2
+
+
+def test_a_training_that_goes_astray_says_so():
+    with pytest.raises(ConfigError, match=r"lower the learning rate, which is 1e\+30"):
+        training(epochs=50, learning_rate=1e30).run()
+
+
+def test_without_validation_events_the_last_weights_are_kept():
+    log = habits()
+    runs = [training(epochs=3, log=log, patience=1) for _ in range(2)]
+    runs[0].valid, runs[0].valid_negatives = log.slice(0, 0), np.empty(0, dtype=np.int64)
+    last = []
+    runs[1].run(after_epoch=lambda run: last.append(weights(run)))
+    history = runs[0].run()
+    assert history.best_epoch == 3
+    assert np.isnan(history.best_auc)
+    assert same(weights(runs[0]), last[-1])
+
+
+def test_a_node_that_training_never_met_has_the_unknown_vector():
+    log = Events.from_arrays([*np.arange(1_499) % 20, 77], [*(20 + np.arange(1_499) % 3), 20], np.arange(1_500.0))
+    run = training(log=log)
+    run.run()
+    table = run.model.inputs.vectors.weight
+    stranger = log.vocabulary.rows([77])[0] + 1
+    assert bool(table[0].any())
+    assert torch.equal(table[stranger], table[0])
+    assert not torch.equal(table[1], table[0])
+
+
 def test_a_step_touches_only_the_vectors_of_its_chunk():
     run = training()
     before = run.model.inputs.vectors.weight.detach().clone()

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, Self, TypeVar
 
 from tapgnn.baselines.method import Clock, Details, Method
-from tapgnn.baselines.pairs import Pairs, labelled, sampler_of
+from tapgnn.baselines.pairs import Pairs, labelled
+from tapgnn.data.negatives import training_sampler
 from tapgnn.errors import StateError
 from tapgnn.events import Events, Floats, Ints
 
@@ -49,8 +50,9 @@ class EmbeddingMethod(Method):
 
     def fit(self, train: Events, valid: Events) -> None:
         """Learn vectors and a classifier of pairs from the training events."""
-        sampler = sampler_of(train)
-        practice, exam = labelled(train, sampler, self.seed), labelled(valid, sampler, self.seed + 1)
+        sampler = training_sampler(train)
+        practice = labelled(train, sampler, self.seed, "training")
+        exam = labelled(valid, sampler, self.seed, "validation")
         self._scorer, self._details = self._learn(train, practice, exam)
         self._clock = Clock()
         self._clock.advance(train)

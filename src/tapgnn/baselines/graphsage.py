@@ -37,6 +37,7 @@ from tapgnn.baselines.embedding import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.pairs import PairClassifier, Pairs, Table, rows_of
 from tapgnn.baselines.sage import SageLayer, drawn
 from tapgnn.baselines.walks import Projection, second_order_walks
+from tapgnn.data.negatives import chance
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -123,7 +124,7 @@ class GraphSAGE(EmbeddingMethod):
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
         network = SageNetwork(graph, self.width, self.samples)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
-        rng = np.random.default_rng(self.seed)
+        rng = chance(self.seed, "training")
         near, far = self._pairs(graph, rng)
         often = np.diff(graph.border) ** 0.75
         for _ in range(self.epochs):

@@ -31,6 +31,7 @@ from tapgnn.baselines.adjacency import Adjacency
 from tapgnn.baselines.embedding import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.gathering import dots
 from tapgnn.baselines.pairs import PairClassifier, Pairs, Table
+from tapgnn.data.negatives import chance
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -109,7 +110,7 @@ class HTNE(EmbeddingMethod):
         share = np.cumsum(degree**0.75)
         network = HawkesNetwork(len(degree), self.width)
         optimizer = torch.optim.SGD(network.parameters(), lr=self.learning_rate)
-        rng = np.random.default_rng(self.seed)
+        rng = chance(self.seed, "training")
         for _ in range(self.epochs):
             order = rng.permutation(len(source))
             for start in range(0, len(order), self.batch):

@@ -28,6 +28,7 @@ from tapgnn.baselines.embedding import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.pairs import PairClassifier, Pairs
 from tapgnn.baselines.skipgram import SkipGram, sentences
 from tapgnn.baselines.walks import Projection, second_order_walks
+from tapgnn.data.negatives import chance
 from tapgnn.events import Events, Ints
 
 GRID = (1.0, 0.25, 0.5, 2.0, 4.0)
@@ -57,7 +58,7 @@ class Node2Vec(EmbeddingMethod):
 
     def _learn(self, train: Events, practice: Pairs, exam: Pairs) -> Learned:
         graph = Projection.from_events(train)
-        rng = np.random.default_rng(self.seed)
+        rng = chance(self.seed, "training")
         starts = np.concatenate([rng.permutation(graph.nodes()) for _ in range(self.walks)])
 
         def fitted(setting: tuple[float, float], chosen: Ints) -> Scorer:

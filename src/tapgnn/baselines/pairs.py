@@ -4,7 +4,7 @@
     negatives        as many, each an event whose destination is replaced (see `tapgnn.data.negatives`, random)
     logit(u, v)      w . [z_u, z_v] + b, w and b by scikit-learn's LogisticRegression (L2, C = 1)
 
-Invariant: the negatives are a function of the events and the seed.
+Invariant: the negatives are a function of the events, the seed and the purpose.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from tapgnn.data.negatives import NegativeSampler, candidates
-from tapgnn.errors import EventError
+from tapgnn.data.negatives import NegativeSampler, Purpose, chance
 from tapgnn.events import Events, Floats, Ints
 
 Table = NDArray[np.float32]
@@ -40,22 +39,9 @@ class Pairs:
         return float(roc_auc_score(self.label, scores))
 
 
-def sampler_of(train: Events) -> NegativeSampler:
-    """Negatives of the training events: the pool of the evaluation, or all nodes where that has only one."""
-    if not len(train):
-        raise EventError("there are no training events; nothing can be learnt from an empty log")
-    nodes = np.unique(np.concatenate([train.src, train.dst]))
-    if len(nodes) < 2:
-        raise EventError(
-            f"all {len(train)} training events join one node with itself; learning needs a second node as a negative"
-        )
-    pool = candidates(train)
-    return NegativeSampler(train, pool if len(pool) > 1 else nodes)
-
-
-def labelled(events: Events, sampler: NegativeSampler, seed: int) -> Pairs:
+def labelled(events: Events, sampler: NegativeSampler, seed: int, purpose: Purpose) -> Pairs:
     """The events, and one negative each."""
-    other = sampler.draw(events.src, events.dst, np.random.default_rng(seed))[:, 0]
+    other = sampler.draw(events.src, events.dst, chance(seed, purpose))[:, 0]
     return Pairs(
         np.tile(events.src, 2),
         np.concatenate([events.dst, other]),

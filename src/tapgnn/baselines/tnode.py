@@ -41,6 +41,7 @@ from tapgnn.baselines.pairs import Pairs, Table
 from tapgnn.baselines.skipgram import SkipGram, sentences
 from tapgnn.baselines.snapshots import SnapshotReader, Snapshots
 from tapgnn.baselines.walks import Projection, second_order_walks
+from tapgnn.data.negatives import chance
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -189,7 +190,7 @@ class TNODE(EmbeddingMethod):
     def _train(self, network: SnapshotNetwork, practice: Pairs, exam: Pairs) -> None:
         """Steps on random pairs; the network is left with its best weights."""
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
-        rng = np.random.default_rng(self.seed)
+        rng = chance(self.seed, "training")
         best, best_mark = copy.deepcopy(network.state_dict()), -np.inf
         for step in range(1, self.steps + 1):
             rows = rng.choice(len(practice), min(self.batch, len(practice)), replace=False)

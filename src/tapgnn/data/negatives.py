@@ -12,7 +12,8 @@ departure, the one of the Temporal Graph Benchmark: the paper draws whole edges,
 negative can be ranked against its positive. A source with too few such destinations gives all it has, each once, and
 random ones fill the row; `Negatives.filled` says where.
 
-Invariant: the same seed and events give the same negatives, whatever was drawn before.
+Invariant: the same seed and events give the same negatives, whatever was drawn before, and no two purposes of one seed
+share their chance: with that of training, a method would be tested on the very negatives that it was taught.
 """
 
 from __future__ import annotations
@@ -30,6 +31,13 @@ from tapgnn.events import Events, Floats, Ints
 
 Kind = Literal["random", "historical", "inductive"]
 KINDS: tuple[Kind, ...] = ("random", "historical", "inductive")
+Purpose = Literal["training", "calibration", "validation", "threshold", "test", "ranking"]
+PURPOSES: tuple[Purpose, ...] = ("training", "calibration", "validation", "threshold", "test", "ranking")
+
+
+def chance(seed: int, purpose: Purpose) -> np.random.Generator:
+    """What a seed means for one purpose."""
+    return np.random.default_rng([seed, 1 + PURPOSES.index(purpose)])
 
 
 @dataclass(frozen=True)
@@ -76,14 +84,15 @@ def sample_negatives(
     count: int = 1,
     seed: int = 0,
     evaluation: Events | None = None,
+    purpose: Purpose = "test",
 ) -> Negatives:
-    """`count` negatives per positive, drawn once for the seed.
+    """`count` negatives per positive, drawn once for the seed and the purpose.
 
     `evaluation` holds all validation and test events, where inductive negatives come from; the positives by default.
     """
     if kind not in KINDS:
         raise ConfigError(f"negatives are {', '.join(KINDS)}, not {kind!r}")
-    rng = np.random.default_rng(seed)
+    rng = chance(seed, purpose)
     drawn = NegativeSampler(train).draw(positives.src, positives.dst, rng, count)
     if kind == "random":
         return Negatives(drawn, np.zeros(drawn.shape, dtype=bool))
@@ -93,6 +102,19 @@ def sample_negatives(
         pairs = np.setdiff1d(_pairs(positives if evaluation is None else evaluation, nodes), pairs, assume_unique=True)
     met = _draw_met(positives, pairs, nodes, rng.random(drawn.shape))
     return Negatives(np.where(met < 0, drawn, met), met < 0)
+
+
+def training_sampler(train: Events) -> NegativeSampler:
+    """Negatives of the training events: the pool of the evaluation, or all nodes where that has only one."""
+    if not len(train):
+        raise EventError("there are no training events; nothing can be learnt from an empty log")
+    nodes = np.unique(np.concatenate([train.src, train.dst]))
+    if len(nodes) < 2:
+        raise EventError(
+            f"all {len(train)} training events join one node with itself; learning needs a second node as a negative"
+        )
+    pool = candidates(train)
+    return NegativeSampler(train, pool if len(pool) > 1 else nodes)
 
 
 def candidates(train: Events) -> Ints:

@@ -115,6 +115,8 @@ class Config:
 
         Quantiles, not extremes: one row with a wrong time must not set the scale.
         """
+        if not len(events):
+            raise ConfigError("there are no training events; nothing can be learnt from an empty log")
         low, high = np.quantile(events.time, [0.005, 0.995])
         span = float(high - low) or 1.0
         gaps = np.diff(np.unique(events.time))

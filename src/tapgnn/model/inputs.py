@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError
+from tapgnn.events import Ints
 from tapgnn.model.config import Config
 
 
@@ -48,6 +49,13 @@ class Inputs(nn.Module):
         if missing > 0:
             self.features = torch.cat([self.features, self.features[:1].expand(missing, -1)])
         self.features[row] = values
+
+    @torch.no_grad()
+    def forget(self, nodes: Ints) -> None:
+        """Give nodes, by their row in the vocabulary, the unknown vector: those that training never met."""
+        if self.vectors is not None:
+            table = self.vectors.weight
+            table[torch.from_numpy(nodes).to(table.device) + 1] = table[0].clone()
 
     def forward(self, node: Tensor) -> Tensor:
         """h_0 [len(node), d]; -1 stands for a node nobody knows."""

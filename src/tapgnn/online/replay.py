@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tapgnn.data.negatives import NegativeSampler
+from tapgnn.data.negatives import NegativeSampler, chance
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events, Id
 from tapgnn.model import Trace
@@ -197,7 +197,7 @@ def replay(
     rest = log.between(np.nextafter(target.clock(), np.inf), np.inf)
     if not len(rest):
         raise EventError(f"the model already knows all of these events, up to {target.clock()}; replay a later log")
-    sampler, rng = NegativeSampler(log), np.random.default_rng(seed)
+    sampler, rng = NegativeSampler(log), chance(seed, "test")
     start, done = time.perf_counter(), 0
     for batch in _batches(rest, size, speed, start):
         drawn = sampler.draw(batch.src, batch.dst, rng)[:, 0]

@@ -31,7 +31,6 @@ def save_checkpoint(training: LinkTraining, folder: str | Path) -> None:
     tensors["torch_generator"] = torch.get_rng_state()
     progress = {
         "epoch": training.epoch,
-        "stale": training.stale,
         "history": asdict(training.history),
         "numpy_generator": training.rng.bit_generator.state,
         "about": _about(training),
@@ -57,7 +56,7 @@ def load_checkpoint(training: LinkTraining, folder: str | Path) -> None:
             whole = field == "step" and not isinstance(optimizer, torch.optim.Adam)
             state.setdefault(int(key), {})[field] = int(tensor) if whole else tensor
         optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
-    training.epoch, training.stale = progress["epoch"], progress["stale"]
+    training.epoch = progress["epoch"]
     training.history = History(**progress["history"])
     training.rng.bit_generator.state = progress["numpy_generator"]
     torch.set_rng_state(tensors["torch_generator"])
@@ -70,7 +69,7 @@ def _about(training: LinkTraining) -> dict[str, Any]:
         "config": training.model.config.to_dict(),
         "settings": settings,
         "events": [len(training.train), len(training.valid)],
-        "times": [float(training.train.time[0]), float(training.valid.time[-1])],
+        "times": [*training.train.time[:1].tolist(), *training.valid.time[-1:].tolist()],
     }
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.baselines import EdgeBank, Method, Popularity, Recency
-from tapgnn.data.negatives import KINDS, sample_negatives
+from tapgnn.data.negatives import KINDS, Purpose, sample_negatives
 from tapgnn.data.splits import Split
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State
@@ -47,8 +47,8 @@ class Exam:
         later = split.valid.append(test) if protocol == "strict" else None
         for kind, count in kinds:
             chosen = "random" if kind == "ranked" else kind
-            salt = seed if kind != "ranked" else seed + 1_000_003
-            drawn = sample_negatives(test, split.train, chosen, count, salt, later).dst  # type: ignore[arg-type]
+            purpose: Purpose = "ranking" if kind == "ranked" else "test"
+            drawn = sample_negatives(test, split.train, chosen, count, seed, later, purpose).dst  # type: ignore[arg-type]
             src.append(np.repeat(test.src, count))
             dst.append(drawn.ravel())
             time.append(np.repeat(test.time, count))

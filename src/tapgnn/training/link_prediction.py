@@ -4,7 +4,8 @@
 
 Every query of an event at t sees the instants strictly before t, those of its own chunk included. Validation replays
 the training log with the weights of the moment, then scores the validation events with negatives drawn once; the best
-weights are kept and restored. A seed reproduces a run bit for bit on one machine with one number of threads.
+weights are kept and restored (without validation events, the last). Nodes that training never meets have the unknown
+vector. A seed reproduces a run bit for bit on one machine with one number of threads.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tapgnn.data.negatives import NegativeSampler
+from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
@@ -102,15 +103,15 @@ class LinkTraining:
 
     def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
-        self.sampler = NegativeSampler(train)
-        self.rng = np.random.default_rng(settings.seed)
-        dealt = np.random.default_rng([settings.seed, 1])
+        self.sampler = training_sampler(train)
+        self.rng = chance(settings.seed, "training")
+        dealt = chance(settings.seed, "validation")
         self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
+        self.strangers = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
         self.history = History()
         self.epoch = 0
-        self.stale = 0
 
     def run(
         self, listener: Listener | None = None, after_epoch: Callable[[LinkTraining], None] | None = None
@@ -123,7 +124,7 @@ class LinkTraining:
             torch.manual_seed(self.settings.seed)
             calibrate(self.model, self.train, self.sampler, self.settings)
         try:
-            while self.epoch < self.settings.epochs and self.stale < self.settings.patience * self.settings.validations:
+            while self.epoch < self.settings.epochs and self.epoch - self.history.best_epoch < self.settings.patience:
                 self._run_epoch(listener)
                 self.epoch += 1
                 if after_epoch is not None:
@@ -132,6 +133,7 @@ class LinkTraining:
             self.history.interrupted = True
         if self.best:
             self.model.load_state_dict(self.best)
+        self.model.inputs.forget(self.strangers)
         self.model.eval()
         return self.history
 
@@ -143,6 +145,11 @@ class LinkTraining:
         for piece in self.train.chunks(settings.chunk):
             start = time.perf_counter()
             loss, state = self._step(piece, state)
+            if not np.isfinite(loss):
+                raise ConfigError(
+                    f"the training went astray: the loss is {loss} after {done + len(piece)} events of epoch "
+                    f"{self.epoch + 1}; lower the learning rate, which is {settings.learning_rate}"
+                )
             spent = time.perf_counter() - start
             done += len(piece)
             losses.append(loss)
@@ -171,13 +178,13 @@ class LinkTraining:
 
     def _validate(self, epoch: float, loss: float) -> float:
         self.model.eval()
+        self.model.inputs.forget(self.strangers)
         found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
         self.model.train()
         speed = self.history.events / max(self.history.seconds, 1e-9)
         self.history.points.append({"epoch": epoch, "loss": loss, "valid_auc": found, "events_per_s": speed})
-        self.stale += 1
-        if found > self.history.best_auc:
-            self.history.best_auc, self.history.best_epoch, self.stale = found, epoch, 0
+        if not found <= self.history.best_auc:
+            self.history.best_auc, self.history.best_epoch = found, epoch
             self.best = {name: tensor.clone() for name, tensor in self.model.state_dict().items()}
         return found
 
@@ -221,7 +228,7 @@ def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_
 def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: Settings) -> None:
     """Set the scales of the weightless inputs from a sample of queries along one pass over the training log."""
     model.eval()
-    rng = np.random.default_rng([settings.seed, 2])
+    rng = chance(settings.seed, "calibration")
     share = min(1.0, SAMPLE / len(train))
 
     def asked() -> Iterator[tuple[Past, int]]:
@@ -240,7 +247,9 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
 
 
 def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints) -> float:
-    """AUC of the validation events against one negative each, after replaying the training log."""
+    """AUC of the validation events against one negative each, after replaying the training log; NaN without events."""
+    if not len(valid):
+        return float("nan")
     with torch.no_grad():
         state = model.empty_state()
         for piece in train.chunks(4_096):
