@@ -139,3 +139,10 @@ def test_what_a_seed_deals_for_one_purpose_says_nothing_of_the_others() -> None:
     for one, other in itertools.combinations(dealt, 2):
         # Of 2,000 independent draws among 500, about 4 agree.
         assert (dealt[one] == dealt[other]).sum() < 25, (one, other)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_positives_have_no_negatives(kind: Kind) -> None:
+    log = Events.from_arrays(["a", "b", "a"], ["b", "c", "c"], [1.0, 2.0, 3.0])
+    drawn = sample_negatives(log.slice(0, 0), log, kind, count=3)
+    assert drawn.dst.shape == drawn.filled.shape == (0, 3)

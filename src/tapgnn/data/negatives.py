@@ -133,6 +133,8 @@ def _pairs(events: Events, nodes: int) -> Ints:
 
 def _draw_met(positives: Events, pairs: Ints, nodes: int, uniform: Floats) -> Ints:
     """[E, n] for each positive, distinct destinations that `pairs` join to its source; -1 where they run out."""
+    if not len(positives):
+        return np.full(uniform.shape, -1, dtype=np.int64)
     border = np.searchsorted(pairs, np.arange(nodes + 1) * nodes)
     instant = np.cumsum(np.diff(positives.time, prepend=positives.time[:1]) > 0)
     order = np.lexsort((positives.src, instant))
