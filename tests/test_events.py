@@ -1,6 +1,6 @@
 """Events: validated, sorted, never silently shortened."""
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from itertools import pairwise
 
 import numpy as np
@@ -14,7 +14,7 @@ from torch_geometric.data import TemporalData
 
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
-from tapgnn.events import hash_ids
+from tapgnn.events import checksum, hash_ids
 
 from .streams import cuts, streams
 
@@ -97,6 +97,9 @@ def test_temporal_data_of_pytorch_geometric_is_read():
         np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]"),
         [datetime(2020, 1, 1), datetime(2020, 1, 2)],
         pd.to_datetime(["2020-01-01", "2020-01-02"]),
+        [datetime(2020, 1, 1, tzinfo=UTC), datetime(2020, 1, 2, tzinfo=UTC)],
+        [date(2020, 1, 1), date(2020, 1, 2)],
+        *(np.array(["2020-01-01", "2020-01-02"], dtype=f"datetime64[{unit}]") for unit in ("h", "s", "ms", "us", "ns")),
     ],
 )
 def test_datetimes_become_seconds(time):
@@ -183,3 +186,31 @@ def test_a_vocabulary_says_which_id_it_does_not_know():
 
 def test_id_hashes_are_the_same_in_every_process():
     assert hash_ids(["ann", 7, "7"]).tolist() == [15908812585774583423, 6190822855650523688, 3576282413116229477]
+
+
+def test_a_date_beyond_the_reach_of_nanoseconds_is_kept():
+    far = np.array(["3000-01-01"], dtype="datetime64[s]")
+    assert Events.from_arrays([1], [2], far).time.tolist() == [datetime(3000, 1, 1, tzinfo=UTC).timestamp()]
+
+
+def test_rows_are_chosen_as_scikit_learn_asks_for_them():
+    events = Events.from_arrays([1, 2, 3], [2, 3, 1], [1, 2, 3], labels=[0, 1, 0])
+    assert events.shape == (3,)
+    for rows in ([0, 2], np.array([0, 2]), np.array([True, False, True]), slice(0, 3, 2), (np.array([0, 2]), ...)):
+        assert events[rows].time.tolist() == [1.0, 3.0]
+        assert events[rows].labels.tolist() == [0, 0]
+    assert [part.time.tolist() for part in events] == [[1.0], [2.0], [3.0]]
+
+
+def test_one_id_where_several_are_expected_is_not_taken_apart():
+    with pytest.raises(EventError, match="'ann' is one id where several are expected"):
+        Vocabulary(["a", "n"]).rows("ann")
+
+
+def test_the_checksum_depends_on_every_column_and_on_the_ids():
+    def made(ids="abc", times=(1, 2, 3), features=None, labels=None):
+        return Events.from_arrays(list(ids), ["x", "y", "z"], times, features, labels)
+
+    logs = [made(), made("abd"), made(times=(1, 2, 4)), made(features=[1, 2, 3]), made(labels=[0, 0, 1])]
+    assert len({checksum(log) for log in logs}) == len(logs)
+    assert checksum(made()) == checksum(made())

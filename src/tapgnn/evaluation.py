@@ -9,7 +9,6 @@ the order of chance in training, and the negatives.
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Floats, Ints, checksum
 from tapgnn.training.examination import (
     NAME,
     PROTOCOLS,
@@ -160,12 +159,3 @@ def versions() -> dict[str, str]:
         "python": platform.python_version(),
         "threads": str(torch.get_num_threads()),
     }
-
-
-def checksum(events: Events) -> str:
-    """A hash of the log itself: ids, ends, times and features."""
-    digest = hashlib.sha256(repr(list(events.vocabulary.ids)).encode())
-    for column in (events.src, events.dst, events.time, events.features, events.labels):
-        if column is not None:
-            digest.update(np.ascontiguousarray(column).data)
-    return digest.hexdigest()

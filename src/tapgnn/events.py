@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import UTC
 from typing import Any
 
 import numpy as np
@@ -106,6 +107,8 @@ def _distinct(ids: ArrayLike | Sequence[Id]) -> tuple[list[Id], Ints]:
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
         return [int(value) for value in values[order]], place[which]
+    if isinstance(ids, str):
+        raise EventError(f"{ids!r} is one id where several are expected; pass [{ids!r}]")
     seen: dict[Id, int] = {}
     names = array.tolist() if array is not None else list(ids)  # type: ignore[arg-type]
     which = np.empty(len(names), dtype=np.int64)
@@ -216,6 +219,21 @@ class Events:
         return len(self.time)
 
     @property
+    def shape(self) -> tuple[int]:
+        """(E,): with `[rows]`, all that scikit-learn needs to cut a log."""
+        return (len(self),)
+
+    def __getitem__(self, rows: Any) -> Events:
+        """Chosen rows as in `take`; a single position gives a log of one event.
+
+        >>> log = Events.from_arrays(["ann", "bob", "cat"], ["bob", "cat", "ann"], [1.0, 2.0, 3.0])
+        >>> log[1:].time, log[0].time
+        (array([2., 3.]), array([1.]))
+        """
+        chosen = rows[0] if isinstance(rows, tuple) else rows
+        return self.take([chosen] if isinstance(chosen, int | np.integer) else chosen)
+
+    @property
     def feature_width(self) -> int:
         """The number of features of an event, 0 where there are none."""
         return 0 if self.features is None else self.features.shape[1]
@@ -319,10 +337,20 @@ def _checked_time(time: ArrayLike) -> Floats:
     array = np.asarray(time)
     if array.ndim != 1:
         raise EventError(f"time has shape {array.shape}; expected one number per event")
+    return to_seconds(array)
+
+
+def to_seconds(time: ArrayLike) -> Floats:
+    """Times as numbers [E]: numbers as they are, datetimes in seconds since 1970 (UTC where they name no offset).
+
+    >>> to_seconds(np.array(["1970-01-02", "1970-01-03"], dtype="datetime64[D]"))
+    array([ 86400., 172800.])
+    """
+    array = np.atleast_1d(np.asarray(time))
     if array.dtype.kind == "O" and len(array):
         try:
-            array = array.astype("datetime64[us]") if hasattr(array[0], "isoformat") else array.astype(np.float64)
-        except (TypeError, ValueError) as error:
+            array = _moments(array) if hasattr(array[0], "isoformat") else array.astype(np.float64)
+        except (TypeError, ValueError, AttributeError) as error:
             raise EventError(
                 f"the times are neither numbers nor datetimes ({error}); convert the column first"
             ) from None
@@ -330,7 +358,10 @@ def _checked_time(time: ArrayLike) -> Floats:
         missing = np.flatnonzero(np.isnat(array))
         if len(missing):
             raise EventError(f"row {missing[0]}: the time is missing; fix or remove the row")
-        return array.astype("datetime64[ns]").astype(np.int64) / 1e9
+        # Nanoseconds end in the year 2262, so coarser units become microseconds.
+        fine = np.datetime_data(array.dtype)[0] in ("ns", "ps", "fs", "as")
+        unit, ticks = ("datetime64[ns]", 1e9) if fine else ("datetime64[us]", 1e6)
+        return array.astype(unit).astype(np.int64) / ticks
     if array.dtype.kind not in "iuf" and len(array):
         raise EventError(f"the times are of type {array.dtype}; expected numbers or datetimes")
     seconds = array.astype(np.float64)
@@ -338,6 +369,15 @@ def _checked_time(time: ArrayLike) -> Floats:
     if len(bad):
         raise EventError(f"row {bad[0]}: time {seconds[bad[0]]} is not finite; fix or remove the row")
     return seconds
+
+
+def _moments(times: NDArray[Any]) -> NDArray[Any]:
+    """Python's dates and datetimes in numpy's type, those with an offset in UTC."""
+    plain = [
+        time.astimezone(UTC).replace(tzinfo=None) if getattr(time, "tzinfo", None) is not None else time
+        for time in times
+    ]
+    return np.array(plain, dtype="datetime64[us]")
 
 
 def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
@@ -369,3 +409,12 @@ def _checked_labels(labels: ArrayLike, size: int) -> Ints:
     elif marks.dtype.kind not in "iub":
         raise EventError(f"labels are of type {marks.dtype}; encode the classes as integers")
     return marks.astype(np.int64)
+
+
+def checksum(events: Events) -> str:
+    """A hash of the log itself: ids, ends, times, features and labels."""
+    digest = hashlib.sha256(repr(list(events.vocabulary.ids)).encode())
+    for column in (events.src, events.dst, events.time, events.features, events.labels):
+        if column is not None:
+            digest.update(np.ascontiguousarray(column).data)
+    return digest.hexdigest()

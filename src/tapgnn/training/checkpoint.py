@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.errors import ModelFileError
+from tapgnn.events import checksum
 from tapgnn.model.files import read_tensors, write_tensors
 from tapgnn.training.link_prediction import History, LinkTraining
 
@@ -68,8 +69,7 @@ def _about(training: LinkTraining) -> dict[str, Any]:
     return {
         "config": training.model.config.to_dict(),
         "settings": settings,
-        "events": [len(training.train), len(training.valid)],
-        "times": [*training.train.time[:1].tolist(), *training.valid.time[-1:].tolist()],
+        "events": [checksum(training.train), checksum(training.valid)],
     }
 
 
