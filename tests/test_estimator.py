@@ -1,15 +1,19 @@
 """TAPGNN: the object that users hold."""
 
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.model_selection import GridSearchCV, ParameterGrid, TimeSeriesSplit
 
 from tapgnn import TAPGNN, Events
 from tapgnn.data.simulator import simulate
-from tapgnn.errors import ConfigError, LateEventError, ModelFileError, QueryError
+from tapgnn.errors import ConfigError, EventError, LateEventError, ModelFileError, QueryError, StateError
 
 
 @pytest.fixture(scope="module")
@@ -124,30 +128,29 @@ def test_parameters_can_be_read_set_and_searched_over():
     assert repr(model) == "TAPGNN(width=8, options={'rates': 1}, epochs=1)"
 
 
-class Rows(Events):
-    """Events that scikit-learn can cut by row numbers."""
-
-    @property
-    def shape(self):
-        return (len(self),)
-
-    def __getitem__(self, rows):
-        return self.take(rows[0])
+def auc_of(model, later, _=None):
+    return model.evaluate(later)["tapgnn"]["auc"]
 
 
-def test_scikit_learn_searches_a_grid(log):
-    rows = Rows(log.src, log.dst, log.time, log.features, log.labels, log.vocabulary)
-    first = border(log, 2_000)
+def test_scikit_learn_searches_a_grid_along_time():
+    log = simulate(events=1_500, accounts=100, merchants=25, days=20, seed=3)
+    log = Events(log.src, log.dst, np.arange(len(log), dtype=float), None, None, log.vocabulary)
     search = GridSearchCV(
         TAPGNN(epochs=1, chunk=256),
         {"width": [8, 16]},
-        scoring=lambda model, later, _=None: model.evaluate(later)["tapgnn"]["auc"],
-        cv=[(np.arange(first), np.arange(first, len(log)))],
+        scoring=auc_of,
+        cv=TimeSeriesSplit(n_splits=2),
         error_score="raise",
-        refit=False,
-    ).fit(rows)
+    ).fit(log)
     assert search.best_params_["width"] in (8, 16)
     assert 0.5 < search.best_score_ < 1
+    assert search.best_estimator_.state_.clock == log.time[-1]
+
+
+def test_a_chosen_grid_of_numpy_numbers_can_be_saved(log, tmp_path):
+    model = TAPGNN(width=np.int64(8), epochs=1).fit(log.slice(0, border(log, 500)))
+    model.save(tmp_path)
+    assert TAPGNN.load(tmp_path).width == 8
 
 
 @pytest.mark.parametrize("kernel", ["gcn", "mean", "pool", "attention"])
@@ -161,3 +164,160 @@ def test_the_paper_preset_trains(kernel):
 def test_a_log_too_short_to_split_is_refused():
     with pytest.raises(ValueError, match="3 distinct times"):
         TAPGNN().fit(Events.from_arrays([1, 2], [2, 3], [1, 1]))
+
+
+def test_questions_that_do_not_fit_together_are_refused(log, fitted):
+    names, later = log.vocabulary.ids, float(log.time[-1]) + 1
+    with pytest.raises(QueryError, match="as many destinations as sources, not 2 and 3"):
+        fitted.score(names[:3], names[3:5], later)
+    for times in ([later] * 2, [later] * 4, []):
+        with pytest.raises(QueryError, match=f"expected one time, or 3 of them, one per question, not {len(times)}"):
+            fitted.score(names[:3], names[3:6], times)
+        with pytest.raises(QueryError, match="expected one time, or 3 of them"):
+            fitted.embed(names[:3], times)
+    for times in (np.nan, [later, np.inf, later], [later, later, np.nan]):
+        with pytest.raises(QueryError, match="is not finite"):
+            fitted.score(names[:3], names[3:6], times)
+        with pytest.raises(QueryError, match="is not finite"):
+            fitted.embed(names[:3], times)
+    with pytest.raises(QueryError, match="is not finite"):
+        fitted.rank(names[0], np.nan)
+    with pytest.raises(QueryError, match="expected numbers or datetimes"):
+        fitted.score(names[:1], names[1:2], "2024-05-01")
+    with pytest.raises(QueryError, match="shape"):
+        fitted.embed(names[:4], np.full((2, 2), later))
+    with pytest.raises(QueryError, match=r"neither a string nor an integer"):
+        fitted.embed([1.5], later)
+    with pytest.raises(QueryError, match="of shape"):
+        fitted.embed(np.zeros((2, 2), dtype=int), later)
+    for k in (0, -3, 2.5, True):
+        with pytest.raises(QueryError, match="k must be a whole number of at least 1"):
+            fitted.rank(names[0], later, k=k)
+    with pytest.raises(QueryError, match="one source, not 2"):
+        fitted.rank(names[:2], later)
+
+
+def test_a_bare_id_is_one_id(log, fitted):
+    names, later = log.vocabulary.ids, float(log.time[-1]) + 1
+    np.testing.assert_array_equal(fitted.embed(names[0], later), fitted.embed([names[0]], [later]))
+    np.testing.assert_array_equal(fitted.score(names[0], names[1], later), fitted.score([names[0]], [names[1]], later))
+    assert fitted.embed(7, later).shape == (1, 16)
+    assert len(fitted.rank(names[0], later, among=names[1])) == 1
+
+
+MOMENT = datetime(2024, 6, 1, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        MOMENT,
+        MOMENT.replace(tzinfo=None),
+        MOMENT.astimezone(timezone(timedelta(hours=5))),
+        pd.Timestamp(MOMENT),
+        *(np.datetime64("2024-06-01T12:30", unit) for unit in ("m", "s", "ms", "us", "ns")),
+    ],
+    ids=lambda moment: f"{type(moment).__name__}-{getattr(moment, 'dtype', getattr(moment, 'tzinfo', ''))}",
+)
+def test_a_moment_may_be_a_datetime(log, fitted, moment):
+    names, seconds = log.vocabulary.ids, MOMENT.timestamp()
+    np.testing.assert_array_equal(
+        fitted.score(names[:2], names[2:4], moment), fitted.score(names[:2], names[2:4], seconds)
+    )
+    np.testing.assert_array_equal(fitted.embed(names[:2], [moment] * 2), fitted.embed(names[:2], seconds))
+    assert fitted.rank(names[0], moment, 3) == fitted.rank(names[0], seconds, 3)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda model, log: model.observe(log),
+        lambda model, log: model.embed(["a"], 1.0),
+        lambda model, log: model.score(["a"], ["b"], 1.0),
+        lambda model, log: model.rank("a", 1.0),
+        lambda model, log: model.evaluate(log),
+        lambda model, log: model.fit_classifier(log),
+        lambda model, log: model.classify(log),
+        lambda model, log: model.remember(log),
+        lambda model, log: model.save("nowhere"),
+        lambda model, log: model.vocabulary,
+    ],
+)
+def test_before_fit_every_question_says_what_to_call(log, ask):
+    with pytest.raises(StateError, match=r"not fitted; call fit, or TAPGNN\.load"):
+        ask(TAPGNN(), log)
+
+
+@pytest.mark.parametrize(
+    ("given", "cure"),
+    [
+        ("log.csv", r"load_dataset\('log.csv'\)"),
+        (Path("log.csv"), r"load_dataset\('log.csv'\)"),
+        (pd.DataFrame({"src": [1]}), "from_frame"),
+        (SimpleNamespace(src=[1], dst=[2], t=[3]), "from_temporal_data"),
+        ([1, 2, 3], "from_arrays"),
+    ],
+)
+def test_what_is_no_log_is_refused_with_what_to_call(fitted, given, cure):
+    for take in (TAPGNN().fit, fitted.observe, fitted.evaluate, fitted.classify):
+        with pytest.raises(EventError, match=f"expected Events, not .*{cure}"):
+            take(given)
+
+
+def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
+    with pytest.raises(EventError, match="no events to evaluate on"):
+        fitted.evaluate(log.slice(0, 0))
+    stranger = Events.from_arrays(["x"], ["y"], [2e9])
+    for take in (fitted.evaluate, fitted.observe):
+        with pytest.raises(EventError, match=r"vocabulary=model\.vocabulary"):
+            take(stranger)
+    with pytest.raises(EventError, match="apart from the model"):
+        TAPGNN().fit(log, stranger)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"seed": -1},
+        {"seed": 1.5},
+        {"epochs": 1.5},
+        {"chunk": "512"},
+        {"width": 16.0},
+        {"layers": True},
+        {"negatives": 0},
+        {"learning_rate": "fast"},
+        {"dropout": "0.1"},
+        {"clip": float("nan")},
+    ],
+    ids=str,
+)
+def test_a_parameter_of_a_wrong_kind_is_named(log, params):
+    (name,) = params
+    with pytest.raises(ConfigError, match=name):
+        TAPGNN(**params).fit(log)
+
+
+def test_a_model_is_not_saved_onto_a_file(fitted, tmp_path):
+    (tmp_path / "model").write_text("")
+    with pytest.raises(ModelFileError, match="is a file; pass the name of a folder"):
+        fitted.save(tmp_path / "model")
+
+
+def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_path):
+    first = border(log, 2_000)
+    fitted = TAPGNN(width=16, epochs=1, chunk=256).fit(log.slice(0, first))
+    fitted.save(tmp_path)
+    again = TAPGNN.load(tmp_path)
+    past, later = ([log.vocabulary.ids[row] for row in rows] for rows in (log.src[:first], log.dst[:first]))
+    features = log.features[:first]
+    known = Events.from_arrays(past, later, log.time[:first], features, vocabulary=again.vocabulary)
+    with pytest.raises(EventError, match="has observed events up to"):
+        again.remember(known[:100])
+    with pytest.raises(EventError, match="apart from the model"):
+        again.remember(log.slice(0, first))
+    again.remember(known)
+    asked = (log.vocabulary.ids[:5], log.time[300])
+    np.testing.assert_allclose(again.embed(*asked), fitted.embed(*asked), rtol=1e-5, atol=1e-6)
+    ends = ([log.vocabulary.ids[row] for row in rows[first:]] for rows in (log.src, log.dst))
+    rest = Events.from_arrays(*ends, log.time[first:], log.features[first:], vocabulary=again.vocabulary)
+    assert again.evaluate(rest) == fitted.evaluate(log.slice(first, len(log)))

@@ -8,9 +8,11 @@
     model.evaluate(later)                       how good it is on later events, beside the trivial methods
     model.save(folder); TAPGNN.load(folder)
 
-Ids are the user's own. A node never seen before is a normal case. The parameters follow scikit-learn's protocol
+Ids are the user's own; a bare string or integer is one id. A node never seen before is a normal case. Times are numbers
+in the unit of the log, or datetimes where the log has them. The parameters follow scikit-learn's protocol
 (`get_params`, `set_params`, tags), so that `clone` and a grid search work, but scikit-learn is not imported for it: it
-would take longer to load than most questions take to answer.
+would take longer to load than most questions take to answer. `score` is a question here, not scikit-learn's default
+scorer: a search needs a `scoring` of its own.
 """
 
 from __future__ import annotations
@@ -25,11 +27,12 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from tapgnn.data.arguments import check_events, is_real, is_whole, known_rows_of, rows_of, seconds_of
 from tapgnn.data.log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
-from tapgnn.errors import ConfigError, QueryError
-from tapgnn.events import Events, Id
+from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
+from tapgnn.events import Events, Id, Vocabulary
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -39,6 +42,8 @@ from tapgnn.training.link_prediction import History, LinkTraining, Listener, Set
 from tapgnn.training.replay import represent_along
 
 Ids = Sequence[Id] | ArrayLike
+WHOLE = ("layers", "width", "epochs", "patience", "validations", "chunk", "negatives", "seed")
+REAL = ("dropout", "learning_rate", "block_rate", "vector_rate", "weight_decay", "clip", "cold_weight")
 
 
 class TAPGNN:
@@ -120,13 +125,15 @@ class TAPGNN:
 
     def config(self) -> Config:
         """The model's configuration before it is fitted to a log."""
+        self._check_numbers()
         named = {"kernel": self.kernel, "layers": self.layers, "width": self.width, "dropout": self.dropout}
-        chosen = {name: value for name, value in named.items() if value is not None}
+        chosen = {name: _plain(value) for name, value in named.items() if value is not None}
         return Config.preset(self.preset, **{**chosen, **(self.options or {})})
 
     def settings(self) -> Settings:
         """How the model is trained."""
-        return Settings(**{field.name: getattr(self, field.name) for field in fields(Settings)})
+        self._check_numbers()
+        return Settings(**{field.name: _plain(getattr(self, field.name)) for field in fields(Settings)})
 
     def fit(
         self,
@@ -142,6 +149,9 @@ class TAPGNN:
         With a checkpoint folder every epoch is written there, and `resume` goes on from it. Afterwards the model has
         observed `events` (and not `valid`, where it was given).
         """
+        check_events(events)
+        if valid is not None:
+            check_events(valid, events.vocabulary)
         train, chosen_on = events, valid
         if chosen_on is None:
             parts = split_strict(events, (0.7, 0.15, 0.15))
@@ -164,8 +174,16 @@ class TAPGNN:
         self.candidates_ = candidates(train)
         return self.observe(events)
 
+    @property
+    def vocabulary(self) -> Vocabulary:
+        """The ids that the model knows: later events are read or built with it."""
+        self._check_fitted()
+        return self.model_.vocabulary
+
     def observe(self, events: Events) -> TAPGNN:
         """Absorb events that are younger than all before."""
+        self._check_fitted()
+        check_events(events, self.model_.vocabulary)
         with torch.no_grad():
             for piece in events.chunks(4_096):
                 _, self.state_ = self.model_.advance(piece, self.state_)
@@ -173,37 +191,62 @@ class TAPGNN:
             self.log_.append(events)
         return self
 
+    def remember(self, events: Events) -> TAPGNN:
+        """Give a loaded model the log of all that it has observed, so that it can be asked about the past again."""
+        self._check_fitted()
+        check_events(events, self.model_.vocabulary)
+        end = float(events.time[-1]) if len(events) else -np.inf
+        if end != self.state_.clock:
+            raise EventError(
+                f"the model has observed events up to {self.state_.clock}, this log ends at {end}; "
+                "pass the whole log that it has observed, and `observe` what came later"
+            )
+        self.log_ = GrowingLog()
+        self.log_.append(events)
+        return self
+
     @torch.no_grad()
     def embed(self, nodes: Ids, times: ArrayLike) -> NDArray[np.float32]:
         """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log."""
-        node = self._rows(nodes)
-        when = np.broadcast_to(np.asarray(times, dtype=np.float64), node.shape)
+        self._check_fitted()
+        node = rows_of(nodes, self.model_.vocabulary)
+        when = seconds_of(times, len(node))
         if not len(node) or when.min() > self.state_.clock:
-            return self.model_.query(self.state_, node, when.copy()).float().numpy(force=True)
+            return self.model_.query(self.state_, node, when).float().numpy(force=True)
         if self.log_ is None:
             raise QueryError(
                 f"the model has moved on to {self.state_.clock} and its log was not saved with it; ask for later "
-                "times, or fit in this process"
+                "times, or call remember(log) with the log that it was fitted on (on the command line: --log)"
             )
         return represent_along(self.model_, self.model_.empty_state(), self.log_.events(), node, when)[0]
 
     @torch.no_grad()
     def score(self, src: Ids, dst: Ids, times: ArrayLike) -> NDArray[np.float64]:
         """The probability [Q] of each link src -> dst at its time, which must lie after what was observed."""
-        left, right = self._rows(src), self._rows(dst)
-        when = np.broadcast_to(np.asarray(times, dtype=np.float64), left.shape).copy()
+        self._check_fitted()
+        left, right = (rows_of(ids, self.model_.vocabulary) for ids in (src, dst))
+        if len(left) != len(right):
+            raise QueryError(f"expected as many destinations as sources, not {len(right)} and {len(left)}; pair them")
+        when = seconds_of(times, len(left))
         logits = self.model_.score(self.state_, left, right, when)
         return torch.sigmoid(logits.double()).numpy(force=True)
 
     @torch.no_grad()
-    def rank(self, src: Id, time: float, k: int = 10, among: Ids | None = None) -> list[tuple[Id, float]]:
+    def rank(self, src: Id, time: Any, k: int = 10, among: Ids | None = None) -> list[tuple[Id, float]]:
         """The k likeliest destinations of a source at a time, with their probabilities.
 
         Candidates are the destinations of the training log (every node of one that is not bipartite), or those given.
         """
-        pool = self.candidates_ if among is None else self.model_.vocabulary.known_rows(among)
-        left = np.full(len(pool), self._rows([src])[0])
-        logits = self.model_.score(self.state_, left, pool, np.full(len(pool), float(time)))
+        self._check_fitted()
+        if not is_whole(k) or k < 1:
+            raise QueryError(f"k must be a whole number of at least 1, not {k!r}")
+        source, (when,) = rows_of(src, self.model_.vocabulary), seconds_of(time, 1)
+        if len(source) != 1:
+            raise QueryError(f"rank takes one source, not {len(source)}; call it once for each")
+        pool = self.candidates_ if among is None else known_rows_of(among, self.model_.vocabulary)
+        if not len(pool):
+            return []
+        logits = self.model_.score(self.state_, np.full(len(pool), source[0]), pool, np.full(len(pool), when))
         best = torch.topk(logits, min(k, len(pool)))
         chance = torch.sigmoid(best.values.double()).tolist()
         names = self.model_.vocabulary.ids
@@ -214,16 +257,25 @@ class TAPGNN:
 
         The events are not absorbed. To train and test along one log, and over several seeds, see `tapgnn.evaluation`.
         """
+        self._check_fitted()
+        check_events(events)
+        if not len(events):
+            raise EventError("there are no events to evaluate on; pass at least one that is younger than all observed")
+        _check_seed(seed)
         if self.log_ is None:
             raise QueryError(
-                "the log, from which negatives are drawn, was not saved with the model; fit in this process"
+                "the log, from which negatives are drawn, was not saved with the model; "
+                "call remember(log) with the log that it was fitted on"
             )
+        check_events(events, self.model_.vocabulary)
         seen = self.log_.events()
         split = Split(seen, events.take(slice(0, 0)), events, np.zeros(0, dtype=bool), touches_unseen(events, seen))
         return examine(self.model_, self.state_, split, seed=seed).marks
 
     def fit_classifier(self, events: Events) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
+        self._check_fitted()
+        check_events(events, self.model_.vocabulary)
         found = train_classifier(self.model_, events, self.seed)
         self.classifier_ = found.classifier
         return found
@@ -234,6 +286,8 @@ class TAPGNN:
 
         The events must be younger than what was observed; they are not absorbed.
         """
+        self._check_fitted()
+        check_events(events, self.model_.vocabulary)
         if self.classifier_ is None:
             raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
         description, _ = describe_events(self.model_, self.state_.copy(), events)
@@ -241,12 +295,16 @@ class TAPGNN:
 
     def save(self, folder: str | Path) -> str:
         """Write model, state and classifier into a folder; returns the model's hash."""
+        self._check_fitted()
+        if Path(folder).exists() and not Path(folder).is_dir():
+            raise ModelFileError(f"{folder} is a file; pass the name of a folder to save the model in")
         digest = save_model(self.model_, folder)
         save_state(self.state_, Path(folder) / "state.safetensors", digest)
         tensors = {"candidates": torch.from_numpy(self.candidates_)}
         if self.classifier_ is not None:
             tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
-        write_tensors(Path(folder) / "estimator.safetensors", tensors, {"params": self.get_params()})
+        params = {name: _plain(value) for name, value in self.get_params().items()}
+        write_tensors(Path(folder) / "estimator.safetensors", tensors, {"params": params})
         return digest
 
     @classmethod
@@ -267,6 +325,25 @@ class TAPGNN:
             found.classifier_.eval()
         return found
 
-    def _rows(self, ids: Ids) -> NDArray[np.int64]:
-        """Rows of the vocabulary; -1 for a node nobody knows."""
-        return self.model_.vocabulary.rows(ids)
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "state_"):
+            raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
+
+    def _check_numbers(self) -> None:
+        """Refuse parameters of a wrong kind; their ranges are the business of `Config` and `Settings`."""
+        for names, fits, words in ((WHOLE, is_whole, "a whole number"), (REAL, is_real, "a number")):
+            for name in names:
+                value = getattr(self, name)
+                if value is not None and not fits(value):
+                    raise ConfigError(f"{name} must be {words}, not {value!r}")
+        _check_seed(self.seed)
+
+
+def _check_seed(seed: int) -> None:
+    if not is_whole(seed) or seed < 0:
+        raise ConfigError(f"seed must be a whole number that is not negative, not {seed!r}")
+
+
+def _plain(value: Any) -> Any:
+    """A number of numpy as Python's own, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -1,0 +1,85 @@
+"""Arguments: what a caller hands to a model -> events, rows and seconds, or one line that says what is wrong."""
+
+from __future__ import annotations
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tapgnn.errors import EventError, QueryError
+from tapgnn.events import Events, Floats, Ints, Vocabulary, to_seconds
+
+
+def check_events(given: Any, vocabulary: Vocabulary | None = None) -> None:
+    """Refuse what is no log, and a log that numbers its ids apart from `vocabulary`, where one is given."""
+    if not isinstance(given, Events):
+        raise EventError(f"expected Events, not {type(given).__name__}; {_cure(given)}")
+    if vocabulary is not None and given.vocabulary is not vocabulary:
+        raise EventError(
+            "the events number their ids apart from the model; read or build them with vocabulary=model.vocabulary"
+        )
+
+
+def _cure(given: Any) -> str:
+    """What to call to make events of it."""
+    if isinstance(given, str) or hasattr(given, "__fspath__"):
+        return f"read the file with tapgnn.data.load_dataset({str(given)!r})"
+    if hasattr(given, "columns"):
+        return "call Events.from_frame(frame, src=..., dst=..., time=...)"
+    if all(hasattr(given, name) for name in ("src", "dst", "t")):
+        return "call Events.from_temporal_data(data)"
+    return "build them with Events.from_arrays, Events.from_frame or tapgnn.data.load_dataset"
+
+
+def rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
+    """[Q] the rows of ids, -1 for a node nobody knows; a bare string or integer is one id.
+
+    >>> rows_of("bob", Vocabulary(["ann", "bob"]))
+    array([1])
+    """
+    return vocabulary.rows(_listed(ids))
+
+
+def known_rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
+    """[Q] the rows of ids; an unknown one is an error."""
+    return vocabulary.known_rows(_listed(ids))
+
+
+def _listed(ids: Any) -> Any:
+    """Ids as a list or an array of one dimension, each of them checked."""
+    if isinstance(ids, str | Integral):
+        return [ids]
+    shape = np.shape(ids) if isinstance(ids, np.ndarray) else (0,)
+    if len(shape) != 1 or not hasattr(ids, "__iter__"):
+        raise QueryError(f"expected one id or a list of ids, not {type(ids).__name__} of shape {shape}")
+    names = ids if isinstance(ids, np.ndarray) else list(ids)
+    try:
+        Vocabulary().rows(names)
+    except EventError as error:
+        raise QueryError(f"ids: {error}") from None
+    return names
+
+
+def seconds_of(times: ArrayLike, size: int) -> Floats:
+    """[Q] times as numbers: one for all `size` questions, or one for each; numbers or datetimes, as in a log."""
+    if np.ndim(times) > 1:
+        raise QueryError(f"times have shape {np.shape(times)}; expected one time, or one per question")
+    try:
+        seconds = to_seconds(times)
+    except EventError as error:
+        raise QueryError(f"times: {error}") from None
+    if len(seconds) not in (1, size):
+        raise QueryError(f"expected one time, or {size} of them, one per question, not {len(seconds)}; pass as many")
+    return np.broadcast_to(seconds, (size,)).copy()
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number; True and False are not."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def is_real(value: Any) -> bool:
+    """Whether a value is a number; True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
