@@ -11,13 +11,14 @@ from tapgnn import Events
 from tapgnn.baselines.dyrep import DyRep
 from tapgnn.baselines.jodie import JODIE
 from tapgnn.baselines.learner import Learner
-from tapgnn.baselines.method import replay
+from tapgnn.baselines.method import Clock, replay
 from tapgnn.baselines.tdgnn import TDGNN
 from tapgnn.baselines.tgat import TGAT
 from tapgnn.baselines.tgn import TGN
 from tapgnn.comparison import TAPGNNMethod
 from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
+from tapgnn.training.link_prediction import Settings
 from tapgnn.training.metrics import auc
 
 TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}
@@ -93,20 +94,35 @@ def test_the_batched_replay_gives_the_scores_and_the_state_of_the_reference(meth
 
 
 @every_baseline
-def test_a_fit_tells_which_epoch_it_kept_and_the_mark_of_that(method, fitted):
+def test_a_fit_tells_after_how_many_epochs_its_weights_were_kept_and_their_mark(method, fitted):
     assert make(method).details() == {}
     several = make(method, epochs=3)
     several.fit(fitted.train, fitted.valid)
-    marks = [epoch["valid_auc"] for epoch in several.history]
-    assert several.details() == {
-        "epochs": len(marks),
-        "kept_epoch": 1 + int(np.argmax(marks)),
-        "valid_auc": max(marks),
-    }
+    marks = [look["valid_auc"] for look in several.history]
+    best = several.history[int(np.argmax(marks))]
+    last = several.history[-1]["epoch"]
+    assert several.details() == {"epochs": last, "kept_epoch": best["epoch"], "valid_auc": max(marks)}
     several.fit(fitted.train, fitted.valid.slice(0, 0))
     blind = several.details()
     assert blind["kept_epoch"] == blind["epochs"] == 3
     assert np.isnan(blind["valid_auc"])
+
+
+@every_baseline
+@pytest.mark.parametrize("validations", [1, 2, 3])
+def test_validation_is_looked_at_so_many_times_an_epoch_and_its_end_among_them(method, validations, fitted):
+    one = make(method, epochs=2, batch=8, validations=validations)
+    one.fit(fitted.train, fitted.valid)
+    when = np.array([look["epoch"] for look in one.history])
+    step = 8 / len(fitted.train)
+    wanted = np.arange(1, 2 * validations + 1) / validations
+    assert ((when >= wanted - 1e-9) & (when < wanted + step)).all()
+    assert when[validations - 1 :: validations].tolist() == [1.0, 2.0]
+
+
+def test_the_defaults_look_at_validation_as_often_as_tapgnn_does():
+    for method in BASELINES:
+        assert (method().validations, method().patience) == (Settings().validations, Settings().patience)
 
 
 @every_method
@@ -144,15 +160,39 @@ def test_strangers_and_new_nodes_in_the_stream_have_scores(method, fitted):
 
 
 @every_baseline
-def test_the_best_epoch_comes_back_with_the_state_it_left(method):
-    """Validation after the fit, from the restored weights and state, gives the best AUC that training saw."""
+def test_the_best_weights_come_back_with_the_state_that_they_make_of_the_training_events(method):
+    """Asked after the fit, or after reading the training events anew, they give the best AUC that training saw."""
     train, valid, _ = parts(random_log(size=300, seed=4))
     one = make(method, epochs=4, patience=4, learning_rate=5e-2)
     one.fit(train, valid)
     seen = [point["valid_auc"] for point in one.history]
     negative = training_sampler(train).draw(valid.src, valid.dst, chance(0, "validation"))[:, 0]
-    scores = one.replay(valid, np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2))
+    asked = np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2)
+    anew = copy.deepcopy(one)
+    anew.state, anew._clock = anew._empty_state(), Clock()
+    anew.observe(train)
+    scores = one.replay(valid, *asked)
+    np.testing.assert_allclose(anew.replay(valid, *asked), scores, rtol=1e-5, atol=1e-6)
     assert auc(np.repeat([1, 0], len(valid)), scores) == pytest.approx(max(seen), abs=1e-9)
+
+
+@every_baseline
+def test_how_often_validation_is_looked_at_does_not_change_the_training(method):
+    train, valid, _ = parts(random_log())
+    often, seldom = make(method, epochs=2, validations=3), make(method, epochs=2, validations=1)
+    nothing = valid.slice(0, 0)
+    for one in (often, seldom):
+        one.fit(train, nothing)
+    src, dst = np.divmod(np.arange(81), 9)
+    later = np.full(81, valid.time[-1] + 1.0)
+    np.testing.assert_array_equal(often.score(src, dst, later), seldom.score(src, dst, later))
+
+
+@every_baseline
+def test_a_training_that_diverges_says_so_and_names_the_cure(method):
+    train, valid, _ = parts(random_log())
+    with pytest.raises(ConfigError, match=r"went astray: the loss is .* lower the learning rate"):
+        make(method, learning_rate=1e30, epochs=9).fit(train, valid)
 
 
 @every_baseline
@@ -160,7 +200,8 @@ def test_training_stops_when_patience_is_over(method):
     train, valid, _ = parts(random_log())
     one = make(method, epochs=9, patience=1, learning_rate=1e-12)
     one.fit(train, valid)
-    assert len(one.history) < 9
+    assert one.details()["epochs"] < 9
+    assert one.details()["epochs"] - one.details()["kept_epoch"] < 2
 
 
 @every_baseline

@@ -14,7 +14,6 @@ from tests.baselines.test_learners import make, parts, random_log
 every_memory = pytest.mark.parametrize("method", [JODIE, TGN, DyRep])
 
 
-@torch.no_grad()
 def one_by_one(network, log):
     """The memory of every node after the log, instant by instant, and when it was last active."""
     memory, last = {}, {}
@@ -59,7 +58,8 @@ def test_any_cut_of_the_stream_gives_the_memory_of_the_equations(method, feature
     one = make(method)
     one.network = one._build(log)
     one.network.eval()
-    memory, last = one_by_one(one.network, log)
+    with torch.no_grad():
+        memory, last = one_by_one(one.network, log)
     nothing = np.empty(0, dtype=np.int64)
     for size in (1, 7, 90):
         one.state = one._empty_state()
@@ -71,6 +71,32 @@ def test_any_cut_of_the_stream_gives_the_memory_of_the_equations(method, feature
         torch.testing.assert_close(found, torch.stack([memory[int(n)] for n in nodes]), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(one.state.last_of(nodes), [last[int(n)] for n in nodes])
     assert one.state.last_of(np.array([-1, 10**6])).tolist() == [-np.inf, -np.inf]
+
+
+@every_memory
+def test_the_gradients_of_a_batch_are_those_of_the_equations(method):
+    log = random_log(size=40, seed=6)
+    one = make(method)
+    one.network = one._build(log)
+    one.network.eval()
+    memory, _ = one_by_one(one.network, log)
+    nodes = sorted(memory)
+    pull = torch.randn(len(nodes), one.network.width, generator=torch.Generator().manual_seed(0))
+
+    def gradients(found):
+        one.network.zero_grad()
+        (found * pull).sum().backward()
+        return {name: tensor.grad for name, tensor in one.network.named_parameters() if tensor.grad is not None}
+
+    wanted = gradients(torch.stack([memory[node] for node in nodes]))
+    state, nothing = one._empty_state(), np.empty(0, dtype=np.int64)
+    state.past.append(log)
+    layout = Layout(state, log, nothing, np.empty(0), one.network.reads, one.network.tells, one.network.unit)
+    rows, _ = one.network.unroll(layout, state)
+    found = gradients(rows[layout.first + layout.view.chain[1:] - 1])
+    assert found.keys() == wanted.keys()
+    for name, grad in wanted.items():
+        torch.testing.assert_close(found[name], grad, rtol=1e-4, atol=1e-4)
 
 
 @every_memory

@@ -9,17 +9,20 @@ learning and in another when asked.
 
     loss = mean of -log sigma(logit of the event) - log sigma(-logit of one random negative)
 
-An epoch runs over the log in order of time, from the empty state. After each the validation events are scored; the best
-epoch's weights *and* the state that they left behind are kept together and restored together, and training stops after
-`patience` epochs without a better AUC. Without validation events the last epoch is kept.
+An epoch runs over the log in order of time, from the empty state. `validations` times an epoch (as for TAP-GNN) the
+weights of the moment are examined: without dropout and gradients they read the training events from the empty state,
+and score the validation events from there. The best weights and the state that they made in this way are kept together
+and restored together; the state that training carries along, which weights of many moments have made, is never asked.
+Training stops after `patience` epochs without a better AUC. Without validation events the last weights are kept. Where
+a state is the log itself (TGAT, TDGNN, GraphSAGE*), reading the training events again costs next to nothing.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-import time as clocks
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -40,6 +43,8 @@ logger = logging.getLogger(__name__)
 class Learner(Method):
     """A network that is trained on links and carries a state along the stream.
 
+    patience       epochs without a better AUC on validation after which training stops
+    validations    how often an epoch is validated
     batch          events per step of training
     asked          questions that are answered at once
     vector_rate    the learning rate of node vectors, as a share of the others': they overfit soonest
@@ -55,17 +60,19 @@ class Learner(Method):
         width: int = 64,
         epochs: int = 10,
         patience: int = 3,
+        validations: int = 2,
         batch: int = 200,
         learning_rate: float = 1e-3,
         vector_rate: float = 0.1,
         weight_decay: float = 1e-5,
     ) -> None:
-        if min(width, epochs, patience, batch) < 1 or not learning_rate > 0:
+        if min(width, epochs, patience, validations, batch) < 1 or not learning_rate > 0:
             raise ConfigError(
-                f"width, epochs, patience and batch must be at least 1 and the learning rate positive, not {width}, "
-                f"{epochs}, {patience}, {batch} and {learning_rate}"
+                "width, epochs, patience, validations and batch must be at least 1 and the learning rate positive, "
+                f"not {width}, {epochs}, {patience}, {validations}, {batch} and {learning_rate}"
             )
         self.seed, self.width, self.epochs, self.patience, self.batch = seed, width, epochs, patience, batch
+        self.validations = validations
         self.learning_rate, self.vector_rate, self.weight_decay = learning_rate, vector_rate, weight_decay
         self.network: nn.Module
         self.state: Any = None
@@ -101,27 +108,46 @@ class Learner(Method):
         self, train: Events, valid: Events, negative: Ints, sampler: NegativeSampler, rng: np.random.Generator
     ) -> None:
         optimizer = self._optimizer()
-        best, best_auc, stale = (self.network.state_dict(), self._empty_state()), -np.inf, 0
+        best, best_auc, best_epoch = (self.network.state_dict(), self._empty_state()), -np.inf, 0.0
         self.history = []
         for epoch in range(self.epochs):
-            start = clocks.perf_counter()
-            self.state = self._empty_state()
-            self.network.train()
-            losses = [self._step(piece, sampler, rng, optimizer) for piece in train.chunks(self.batch)]
-            self.network.eval()
-            kept = copy.deepcopy((self.network.state_dict(), self.state))
-            spent = clocks.perf_counter() - start
-            found = self._validate(valid, negative)
-            self.history.append({"loss": float(np.mean(losses)), "valid_auc": found, "seconds": spent})
-            logger.info("%s epoch %d: %s", self.name, epoch, self.history[-1])
-            if not found <= best_auc:
-                best, best_auc, stale = kept, found, 0
-                continue
-            stale += 1
-            if stale >= self.patience:
+            if epoch - best_epoch >= self.patience:
                 break
+            for share, loss in self._epoch(train, sampler, rng, optimizer):
+                kept, found = self._look(train, valid, negative)
+                self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": found})
+                logger.info("%s: %s", self.name, self.history[-1])
+                if not found <= best_auc:
+                    best, best_auc, best_epoch = kept, found, epoch + share
         weights, self.state = best
         self.network.load_state_dict(weights)
+
+    def _epoch(
+        self, train: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizer: torch.optim.Optimizer
+    ) -> Iterator[tuple[float, float]]:
+        """Train along the log; whenever validation is due, the share of it that was read and the mean loss."""
+        due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
+        losses, done = [], 0
+        self.state = self._empty_state()
+        self.network.train()
+        for piece in train.chunks(self.batch):
+            losses.append(self._step(piece, sampler, rng, optimizer))
+            done += len(piece)
+            if done >= due[0]:
+                due = [mark for mark in due if mark > done]
+                yield done / len(train), float(np.mean(losses))
+                losses = []
+
+    def _look(self, train: Events, valid: Events, negative: Ints) -> tuple[tuple[dict[str, Tensor], Any], float]:
+        """The weights of the moment with the state that they make of the training events, and its AUC on validation."""
+        carried, self.state = self.state, self._empty_state()
+        self.network.eval()
+        self._ask(train, *_no_questions())
+        kept = copy.deepcopy((self.network.state_dict(), self.state))
+        found = self._validate(valid, negative)
+        self.state = carried
+        self.network.train()
+        return kept, found
 
     def _optimizer(self) -> torch.optim.Optimizer:
         vectors = [tensor for name, tensor in self.network.named_parameters() if name.startswith("vectors.")]
@@ -139,6 +165,11 @@ class Learner(Method):
         logits = self._along(piece, *_paired(piece, negative))
         happened = torch.arange(len(logits)) < len(piece)
         loss = softplus(torch.where(happened, -logits, logits)).mean()
+        if not torch.isfinite(loss):
+            raise ConfigError(
+                f"the training of {self.name} went astray: the loss is {float(loss.detach())} at time {piece.time[0]}; "
+                f"lower the learning rate, which is {self.learning_rate}"
+            )
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -159,8 +190,7 @@ class Learner(Method):
 
     def observe(self, events: Events) -> None:
         """Absorb the events into the state."""
-        nothing = np.empty(0, dtype=np.int64)
-        self.replay(events, nothing, nothing, np.empty(0))
+        self.replay(events, *_no_questions())
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] as the reference, chunk by chunk."""
@@ -172,12 +202,12 @@ class Learner(Method):
         return scores
 
     def details(self) -> Details:
-        """How many epochs the last fit ran, which one was kept, and its AUC on validation."""
+        """How many epochs the last fit ran, after how many its weights were kept, and their AUC on validation."""
         if not self.history:
             return {}
-        marks = np.array([epoch["valid_auc"] for epoch in self.history])
-        kept = len(marks) - 1 if np.isnan(marks).any() else int(marks.argmax())
-        return {"epochs": len(marks), "kept_epoch": kept + 1, "valid_auc": float(marks[kept])}
+        marks = np.array([look["valid_auc"] for look in self.history])
+        kept = self.history[-1 if np.isnan(marks).any() else int(marks.argmax())]
+        return {"epochs": self.history[-1]["epoch"], "kept_epoch": kept["epoch"], "valid_auc": kept["valid_auc"]}
 
     @torch.no_grad()
     def _ask(self, events: Events | None, src: Ints, dst: Ints, time: Floats) -> Floats:
@@ -203,6 +233,11 @@ class Learner(Method):
 def _paired(events: Events, negative: Ints) -> tuple[Ints, Ints, Floats]:
     """The questions of the events themselves, then of their negatives."""
     return np.tile(events.src, 2), np.concatenate([events.dst, negative]), np.tile(events.time, 2)
+
+
+def _no_questions() -> tuple[Ints, Ints, Floats]:
+    nothing = np.empty(0, dtype=np.int64)
+    return nothing, nothing, np.empty(0)
 
 
 def _no_events() -> Events:

@@ -65,7 +65,8 @@ class MemoryNetwork(nn.Module):
             rows = torch.from_numpy(which)
             sent = torch.cat([self.tell(layout, which, memory, vector, table), layout.plain[rows]], dim=1)
             replaced = memory[torch.from_numpy(layout.earlier[which])]
-            memory = memory.index_copy(0, rows + layout.first, self.update(sent, replaced))
+            # In place: a copy of all rows for every wave would cost far more than the waves do.
+            memory.index_copy_(0, rows + layout.first, self.update(sent, replaced))
             message[rows] = sent.detach()
         self._keep(layout, state, memory.detach(), message)
         return memory, vector

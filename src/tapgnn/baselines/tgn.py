@@ -16,7 +16,8 @@ included, in training as in testing. The reference hides them: there a batch of 
 it, and of several events of one node in a batch only the last reaches the memory. Here only events of one instant are
 hidden from each other, of which the last reaches the memory ('most recent' aggregation).
 
-Weights, memory, pending messages and neighbours of the best epoch are kept and restored together (`learner`).
+The best weights are kept and restored together with the memory, pending messages and neighbours that they themselves
+made of the training events, without dropout (`learner`).
 
 Further departures, and why: a message leaves out s_v-, which the GRU has as its state; it carries the partner's vector,
 without which messages of a log without features say nothing of who the partner is; time enters it as a logarithm.
