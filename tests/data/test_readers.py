@@ -2,6 +2,7 @@
 
 import gzip
 import logging
+import os
 import tracemalloc
 
 import numpy as np
@@ -97,7 +98,8 @@ def test_parquet_keeps_its_types(tmp_path):
 def test_the_report_tells_what_the_events_do_not(tmp_path):
     report = ReadReport()
     read_events(put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n"), report=report)
-    assert report == ReadReport(format="csv", rows=2, sorted=False, ignored=("memo",))
+    roles = {"src": "src", "dst": "dst", "time": "time", "label": None, "features": []}
+    assert report == ReadReport(format="csv", rows=2, sorted=False, ignored=("memo",), roles=roles)
 
 
 def test_skipped_rows_are_counted_and_logged(tmp_path, caplog):
@@ -147,3 +149,35 @@ def test_ratings_of_bitcoinotc_are_its_feature(data_folder):
     events = read_events(data_folder / "soc-sign-bitcoinotc.csv")
     assert (len(events), events.feature_width) == (35_592, 1)
     assert set(np.unique(events.features)) <= set(range(-10, 11))
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log.edges"])
+@pytest.mark.parametrize("comment", ["", "# a remark\n"])
+def test_a_date_with_a_blank_is_one_field_between_tabs(name, comment, tmp_path):
+    path = put(tmp_path, name, f"{comment}1\t2\t2024-01-01 10:00:00\n2\t3\t2024-01-01 11:00:00\n")
+    events = read_events(path)
+    assert np.diff(events.time).tolist() == [3600.0]
+    assert list(events.vocabulary.ids) == [1, 2, 3]
+
+
+def test_truth_values_are_labels_in_every_format(tmp_path):
+    text = put(tmp_path, "log.csv", "src,dst,time,label\na,b,1,true\nb,c,2,False\n")
+    lines = put(
+        tmp_path,
+        "log.jsonl",
+        '{"src":"a","dst":"b","time":1,"label":true}\n{"src":"b","dst":"c","time":2,"label":false}\n',
+    )
+    assert read_events(text).labels.tolist() == read_events(lines).labels.tolist() == [1, 0]
+
+
+def test_a_label_that_only_some_rows_have_names_how_to_leave_it_out(tmp_path):
+    path = put(tmp_path, "log.jsonl", '{"src":1,"dst":2,"time":3,"label":1}\n{"src":1,"dst":2,"time":4}\n')
+    with pytest.raises(DataError, match=r"line 2: label is empty; .* or --label '' to read no labels"):
+        read_events(path)
+    assert read_events(path, label="").labels is None
+
+
+def test_a_pipe_is_refused_with_what_to_do(tmp_path):
+    os.mkfifo(tmp_path / "pipe.csv")
+    with pytest.raises(DataError, match=r"is a pipe or a device, .* save it to a file first"):
+        read_events(tmp_path / "pipe.csv")

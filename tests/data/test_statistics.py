@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Events
 from tapgnn.data import ReadReport, describe, is_bipartite, load_dataset, statistics
+from tapgnn.errors import EventError
 from tapgnn.unfold import message_links
 from tests.streams import streams
 
@@ -67,6 +68,12 @@ def test_events_that_differ_in_a_feature_or_label_are_no_duplicates():
     assert describe(Events.from_arrays(*columns))["duplicates"] == 3
     assert describe(Events.from_arrays(*columns, features=[[1], [1], [2], [3]]))["duplicates"] == 1
     assert describe(Events.from_arrays(*columns, labels=[0, 1, 2, 2]))["duplicates"] == 1
+
+
+def test_a_log_without_events_has_no_statistics():
+    log = Events.from_arrays(["a"], ["b"], [1.0])
+    with pytest.raises(EventError, match="no events to describe"):
+        describe(log.slice(0, 0))
 
 
 def test_one_node_alone_has_no_density():

@@ -64,7 +64,8 @@ def _separator(format: str, block: bytes) -> str:
         line = next(lines, "")
         return max(",;\t|", key=line.count)
     line = next((line.strip() for line in lines if line.lstrip()[0] not in "%#"), "")
-    return next((mark for mark in ",\t" if mark in line), " ")
+    # Fewer than three fields between tabs are no event: there the tabs are blanks like others.
+    return "," if "," in line else "\t" if line.count("\t") > 1 else " "
 
 
 def _rows(block: bytes, separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
@@ -73,7 +74,8 @@ def _rows(block: bytes, separator: str, quoted: bool) -> Iterator[tuple[int, lis
         for offset, line in enumerate(block.decode().split("\n")):
             text = line.strip(" \t")
             if text and text[0] not in "%#":
-                yield offset, [cell.strip(" \t") for cell in text.split(",")] if separator == "," else text.split()
+                cells = text.split() if separator == " " else text.split(separator)
+                yield offset, [cell.strip(" \t") for cell in cells]
         return
     reader = csv.reader(io.StringIO(block.decode(), newline="\n"), delimiter=separator, strict=True)
     while True:
@@ -110,7 +112,7 @@ def _split_evenly(block: bytes, columns: list[str], separator: str, quoted: bool
     """The fast path: columns of text, or None where the rows are not plainly one line and one width each."""
     if b'"' in block if quoted else _COMMENT.search(block):
         return None
-    if not quoted and {" ": b"\t", "\t": b" "}.get(separator, b"\0") in block:
+    if not quoted and separator == " " and b"\t" in block:
         return None
     try:
         frame = pl.read_csv(

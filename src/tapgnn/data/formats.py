@@ -32,6 +32,8 @@ def open_source(path: Path, format: str | None, is_header: IsHeader) -> Source:
     """Find the format of a file and the names of its columns; without a header they are called 1, 2, 3, ..."""
     if not path.is_file():
         what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        if path.exists() and not path.is_dir():
+            raise DataError(f"{path} is a pipe or a device, which cannot be read twice; save it to a file first")
         raise DataError(f"{path} {what}; pass the path of a file of events")
     chosen = format or _format_of(path)
     if chosen not in FORMATS:

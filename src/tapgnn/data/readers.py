@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
@@ -29,7 +29,11 @@ _log = logging.getLogger("tapgnn.data")
 
 @dataclass
 class ReadReport:
-    """What a reader saw, filled in while it reads: pass one to learn more than the events."""
+    """What a reader saw, filled in while it reads: pass one to learn more than the events.
+
+    roles    which column was read as src, dst, time, label (None: none) and features (a list)
+    ignored  the columns that were not read
+    """
 
     format: str = ""
     rows: int = 0
@@ -37,6 +41,7 @@ class ReadReport:
     first_skipped: str = ""
     sorted: bool = True
     ignored: tuple[str, ...] = ()
+    roles: dict[str, Any] = field(default_factory=dict)
 
 
 class ReadOptions(TypedDict, total=False):
@@ -107,6 +112,7 @@ def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadRe
     """The rows of a file with their values; a bad row is an error, or is counted."""
     report.format = source.format
     report.ignored = tuple(name for name in source.columns if name not in layout.columns)
+    report.roles = {**asdict(layout), "features": list(layout.features)}
     last = -np.inf
     for table in source.read(layout.columns):
         batch, bad, fault = convert_table(table, layout, source)
@@ -114,7 +120,8 @@ def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadRe
             place, reason = fault
             line = f"{source.name} {source.place} {place}: {reason}"
             if not skip_bad_rows:
-                raise DataError(f"{line}; fix the row or pass --skip-bad-rows")
+                unlabelled = ", or --label '' to read no labels" if reason.startswith("label ") else ""
+                raise DataError(f"{line}; fix the row or pass --skip-bad-rows{unlabelled}")
             report.skipped += bad
             report.first_skipped = report.first_skipped or line
         if len(batch.time):

@@ -5,7 +5,7 @@
            JODIE numbers users and items apart: user 7 becomes 'u7', item 7 'i7'
     time   a finite number below 2^53, or an ISO date or datetime, which becomes seconds since 1970 (UTC where it
            names no offset)
-    label  a whole number
+    label  a whole number; true and false are 1 and 0
     f0...  finite numbers in float32
 
 A raw column is a series, or a list of JSON values; a bad value is masked, a column of a wrong type is an error.
@@ -27,6 +27,8 @@ from tapgnn.events import Floats, Ints
 LARGEST_TIME = 2.0**53
 INTEGER = re.compile(r"^(0|-?[1-9][0-9]{0,18})$")
 _ISO = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
+
+_TRUTH = {"false": "0", "False": "0", "FALSE": "0", "true": "1", "True": "1", "TRUE": "1"}
 
 Bools = NDArray[np.bool_]
 
@@ -118,6 +120,8 @@ def convert_labels(raw: pl.Series | list[Any], what: str) -> tuple[Ints, Bools]:
     cells = _text([int(cell) if isinstance(cell, bool) else cell for cell in raw]) if isinstance(raw, list) else raw
     if not (cells.dtype in (pl.String, pl.Boolean) or cells.dtype.is_numeric()):
         raise DataError(f"{what} is of type {cells.dtype}, but labels are whole numbers; convert the column")
+    if cells.dtype == pl.String:
+        cells = cells.replace(_TRUTH)
     values = cells.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
     good = (np.abs(values) < LARGEST_TIME) & (np.floor(values) == values)
     return np.where(good, values, 0).astype(np.int64), good
