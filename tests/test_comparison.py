@@ -1,29 +1,35 @@
 """Comparison: one harness, the same task for every method, and no method's end is another's."""
 
 import copy
-import multiprocessing
+import json
 import os
+import signal
 
+import numba
 import numpy as np
 import pytest
+import torch
+from threadpoolctl import threadpool_info
 
 from tapgnn import TAPGNN
 from tapgnn.baselines import METHODS, EdgeBank, Method, Recency
+from tapgnn.baselines.jodie import JODIE
+from tapgnn.baselines.summary import summary
 from tapgnn.comparison import (
     NAMES,
     TAPGNNMethod,
     Task,
-    _measure,
     best_threshold,
     chosen_methods,
     compare,
     make_method,
-    summary,
+    measured,
 )
 from tapgnn.data.simulator import simulate
 from tapgnn.data.splits import split_paper, split_strict
 from tapgnn.errors import ConfigError, EventError, QueryError
 from tapgnn.evaluation import checksum, evaluate
+from tapgnn.training.examination import heuristics
 from tapgnn.training.metrics import accuracy
 
 
@@ -148,11 +154,42 @@ class Hungry(EdgeBank):
         assert held[-1] == 1
 
 
+class Restless(Recency):
+    """Fails with every seed but the first."""
+
+    def __init__(self, seed):
+        super().__init__()
+        self.seed = seed
+
+    def fit(self, train, valid):
+        if self.seed:
+            raise EventError(f"seed {self.seed} is not mine")
+        super().fit(train, valid)
+
+
+class Threads(Recency):
+    """Tells how many threads every library has, those included that are loaded by the fit."""
+
+    def fit(self, train, valid):
+        import sklearn.cluster  # noqa: F401
+
+        super().fit(train, valid)
+
+    def details(self):
+        pools = [(pool["internal_api"], pool["num_threads"]) for pool in threadpool_info()]
+        return {"pools": json.dumps(pools), "numba": numba.get_num_threads(), "torch": torch.get_num_threads()}
+
+
 def make_odd(name, seed):
-    return {"dying": Dying, "refusing": Refusing, "crashing": Crashing, "hungry": Hungry, "recency": Recency}[name]()
+    if name == "restless":
+        return Restless(seed)
+    if name == "astray":
+        return JODIE(seed, width=8, learning_rate=1e30)
+    odd = {"dying": Dying, "refusing": Refusing, "crashing": Crashing, "hungry": Hungry, "threads": Threads}
+    return {**odd, "recency": Recency}[name]()
 
 
-ODD = ("dying", "refusing", "crashing", "hungry", "recency")
+ODD = ("dying", "refusing", "crashing", "astray", "hungry", "recency")
 
 
 def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
@@ -160,29 +197,86 @@ def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
     found = compare(log, ODD, "paper", seeds=1, listener=steps.append, make=make_odd, known=ODD)
     rows = found["methods"]
     assert list(rows) == list(ODD)
-    assert "exit code 3" in rows["dying"]["error"]
+    assert rows["dying"]["error"] == "its process ended without a result, exit code 3"
     assert rows["refusing"]["error"] == "EventError: this log is not to my taste"
-    assert "exit code 1" in rows["crashing"]["error"]
+    assert rows["crashing"]["error"].startswith("ZeroDivisionError: ")
+    assert "the training of jodie went astray" in rows["astray"]["error"]
+    assert [rows[name]["failed"] for name in ODD] == [1, 1, 1, 1, 0, 0]
     assert 0.5 < rows["recency"]["auc_mean"] <= 1
     assert rows["recency"]["sees_history"] is True
     assert rows["hungry"]["memory_mb"] > 150 > rows["recency"]["memory_mb"]
     assert [(step.method, step.run is None) for step in steps] == [(n, b) for n in ODD for b in (True, False)]
     assert found["data"]["sha256"] == checksum(log)
     assert (found["protocol"], found["seeds"], found["versions"]["threads"]) == ("paper", [0], "1")
+    assert found["interrupted"] is False
+
+
+def test_a_seed_that_fails_leaves_the_figures_of_the_others(log):
+    known = ("restless", "recency")
+    rows = compare(log, known, "paper", seeds=2, make=make_odd, known=known)["methods"]
+    row = rows["restless"]
+    assert row["auc_mean"] == rows["recency"]["runs"][0]["auc"]
+    assert (row["failed"], row["error"]) == (1, "EventError: seed 1 is not mine")
+    assert [run["seed"] for run in row["runs"]] == [0, 1]
+    assert (rows["recency"]["failed"], "error" in rows["recency"]) == (0, False)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_every_library_of_the_child_has_the_number_of_threads_that_was_asked_for(log, threads):
+    found = compare(log, ["threads"], "paper", seeds=1, threads=threads, make=make_odd, known=["threads"])
+    told = found["methods"]["threads"]["runs"][0]["details"]
+    pools = json.loads(told["pools"])
+    assert {kind for kind, _ in pools} >= {"openblas", "openmp"}
+    assert {count for _, count in pools} == {threads}
+    assert told["torch"] == threads
+    assert told["numba"] == min(threads, numba.config.NUMBA_NUM_THREADS)
+
+
+@pytest.fixture
+def heard():
+    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+@pytest.mark.parametrize(("place", "ended"), [(2, ["recency"]), (3, ["recency", "edgebank"])])
+def test_ctrl_c_keeps_the_runs_that_ended(log, place, ended):
+    def stop(step):
+        if step.place == place and step.run is None:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    found = compare(log, ["recency", "edgebank"], "paper", seeds=2, listener=stop)
+    assert found["interrupted"] is True
+    assert list(found["methods"]) == ended
+    assert found["seeds"] == [0]
+    assert all(0 <= row["auc_mean"] <= 1 for row in found["methods"].values())
+
+
+@pytest.mark.usefixtures("heard")
+def test_ctrl_c_before_the_first_run_ended_goes_on(log):
+    def stop(step):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(log, ["recency"], "paper", seeds=1, listener=stop)
 
 
 def test_the_childs_answer_is_what_the_harness_measures(log):
     task = Task(split_paper(log), "paper", 0)
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    _measure(theirs, make_odd, "recency", task, 1)
-    answer = ours.recv()
+    answer = measured(make_odd, "recency", task)
     assert answer["auc"] == task.measure(Recency())["auc"]
     assert answer["memory_mb"] >= 0
-    ours.close()
-    ours, theirs = multiprocessing.Pipe(duplex=False)
-    _measure(theirs, make_odd, "refusing", task, 1)
-    assert "not to my taste" in ours.recv()["error"]
-    ours.close()
+    assert answer["sees_history"] is True
+
+
+def test_windowed_edgebank_looks_back_as_far_as_the_test_is_long(log):
+    split = split_paper(log)
+    (wanted,) = [method for method in heuristics(split) if method.name == "edgebank-window"]
+    found = compare(log, ["edgebank-window", "edgebank"], "paper", seeds=1)["methods"]
+    assert found["edgebank-window"]["auc_mean"] == Task(split, "paper", 0).measure(wanted)["auc"]
+    assert found["edgebank-window"]["auc_mean"] != found["edgebank"]["auc_mean"]
 
 
 class TwoScores(Recency):
@@ -222,16 +316,21 @@ def test_a_row_has_means_deviations_and_costs_of_all_seeds():
     assert row["auc_mean"] == pytest.approx(0.6)
     assert row["auc_std"] == pytest.approx(np.std([0.5, 0.7], ddof=1))
     assert (row["train_seconds"], row["memory_mb"], row["sees_history"]) == (2.0, 9.0, False)
-    failed = summary([runs[0], {"seed": 1, "error": "gone"}])
-    assert (failed["error"], "auc_mean" in failed) == ("gone", False)
+    assert (row["failed"], "error" in row) == (0, False)
+    broken = {"seed": 2, "error": "gone"}
+    partly = summary([*runs, broken])
+    assert {key: partly[key] for key in ("auc_mean", "auc_std")} == {key: row[key] for key in ("auc_mean", "auc_std")}
+    assert (partly["failed"], partly["error"], len(partly["runs"])) == (1, "gone", 3)
+    assert summary([broken, broken]) == {"error": "gone", "failed": 2, "runs": [broken, broken]}
 
 
 def test_the_names_are_those_of_the_field_and_each_builds_its_method():
     wanted = "tapgnn node2vec graphsage graphsage-star ctdne htne tnode tgat tdgnn jodie tgn dyrep"
-    assert set(NAMES) == {*wanted.split(), "recency", "recency-destination", "popularity", "edgebank"}
+    trivial = {"recency", "recency-destination", "popularity", "edgebank", "edgebank-window"}
+    assert set(NAMES) == {*wanted.split(), *trivial}
     for name in NAMES:
         assert make_method(name, 3).name == name
-    assert set(METHODS) == set(NAMES) - {"tapgnn"}
+    assert set(METHODS) == set(NAMES) - {"tapgnn", "edgebank-window"}
 
 
 def test_wrong_requests_are_refused(log):

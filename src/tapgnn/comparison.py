@@ -11,40 +11,43 @@ and is marked by the same examiner (`Exam`): AUC, AP, MRR over a fixed number of
 accuracy. Not every score is a probability, so accuracy is taken at the threshold that parts the validation questions
 best, for all methods alike. A question at t sees the events strictly before t, for all methods alike.
 
-Every fit runs in a process of its own with the same number of threads (a first run also compiles loops, and counts it
-as training). `memory_mb` is the peak resident size of that process less its peak just before the fit, when library and
-data are loaded: ru_maxrss at both moments. A method that fails, or whose process dies, is a row with `error`, and the
-others go on.
+Who looks at validation how often: TAP-GNN and the learners (JODIE, TGN, DyRep, TGAT, TDGNN, GraphSAGE*) twice an epoch,
+each time from a state that the weights of the moment made of the training events, and stop after three epochs without a
+better AUC. The embedding methods train for a fixed number of epochs and choose settings: Node2Vec p and q, HTNE the
+length of the history, TNODE the number of snapshots (and the best of every tenth step), GraphSAGE its score, CTDNE
+nothing. The trivial methods never look; windowed EdgeBank looks back as far as the test is long.
+
+Every fit runs in a process of its own (`baselines.process`) with the same number of threads in all its pools (a first
+run also compiles loops, and counts it as training). `memory_mb` is the peak resident size of that process less its peak
+just before the fit, when library and data are loaded: ru_maxrss at both moments. A run that fails, or whose process
+dies, is a run with `error`, and the others go on: a row is averaged over the seeds that ended and says how many
+`failed`. Ctrl-C keeps the runs that ended.
 """
 
 from __future__ import annotations
 
-import multiprocessing
-import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 
-from tapgnn.baselines import METHODS, Method
+from tapgnn.baselines import METHODS, EdgeBank, Method
 from tapgnn.baselines.method import Clock
+from tapgnn.baselines.process import peak_mb, run_apart
+from tapgnn.baselines.summary import summary
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
-from tapgnn.errors import ConfigError, QueryError, TapgnnError
+from tapgnn.errors import ConfigError, QueryError
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation import checksum, versions
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.training.examination import NAME, PROTOCOLS, RANKED_AGAINST, Exam, Protocol
 from tapgnn.training.metrics import accuracy
 from tapgnn.training.replay import score_along
-
-# What a run holds that is no mark: costs, and what is no figure. Everything else is averaged with its deviation.
-COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
-BESIDE = ("seed", "sees_history", "details", "alternatives")
 
 
 class TAPGNNMethod(Method):
@@ -89,11 +92,15 @@ class TAPGNNMethod(Method):
         return np.where(rows < len(self.estimator.model_.vocabulary), rows, -1)
 
 
-NAMES = (NAME, *METHODS)
+WINDOWED = "edgebank-window"
+NAMES = (NAME, *METHODS, WINDOWED)
+Maker = Callable[[str, int], Method]
 
 
-def make_method(name: str, seed: int) -> Method:
-    """A new method of the table, TAP-GNN included."""
+def make_method(name: str, seed: int, window: float = 1.0) -> Method:
+    """A new method of the table, TAP-GNN included; `window` is that of windowed EdgeBank."""
+    if name == WINDOWED:
+        return EdgeBank(window)
     return TAPGNNMethod(seed) if name == NAME else METHODS[name](seed=seed)
 
 
@@ -203,13 +210,15 @@ def compare(
     seeds: int = 5,
     threads: int = 1,
     listener: Listener | None = None,
-    make: Callable[[str, int], Method] = make_method,
+    make: Maker | None = None,
     known: Sequence[str] = NAMES,
 ) -> dict[str, Any]:
     """Every method under one protocol: `methods` by name with their marks and costs, and what they were made with.
 
     Processes are started afresh, so a script that calls this must keep its own work under `if __name__ == "__main__"`.
-    `make` builds a method from its name and a seed, and must be importable.
+    `make` builds a method from its name and a seed, and must be importable. Ctrl-C stops: the results are those of the
+    runs that had ended, and say so (`interrupted`); before the first there is nothing to keep, and the
+    KeyboardInterrupt goes on.
     """
     names = chosen_methods(methods, known)
     if protocol not in PROTOCOLS:
@@ -217,22 +226,53 @@ def compare(
     if seeds < 1 or threads < 1:
         raise ConfigError(f"at least one seed and one thread are needed, not {seeds} and {threads}")
     split = split_paper(events) if protocol == "paper" else split_strict(events)
-    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    runs: dict[str, list[dict[str, Any]]] = {}
+    interrupted = False
+    try:
+        for name, run in _runs(split, names, protocol, seeds, threads, listener, make):
+            runs.setdefault(name, []).append(run)
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+        interrupted = True
+    return {
+        "methods": {name: summary(found) for name, found in runs.items()},
+        "protocol": protocol,
+        "seeds": sorted({run["seed"] for found in runs.values() for run in found}),
+        "interrupted": interrupted,
+        "versions": {**versions(), "threads": str(threads)},
+        "data": _description(events, split),
+    }
+
+
+def _runs(
+    split: Split,
+    names: Sequence[str],
+    protocol: Protocol,
+    seeds: int,
+    threads: int,
+    listener: Listener | None,
+    make: Maker | None,
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every run as it ends, seed by seed."""
     tell = listener or (lambda step: None)
+    window = float(split.test.time[-1] - split.test.time[0]) or 1.0
+    build = make or partial(make_method, window=window)
     for seed in range(seeds):
         task = Task(split, protocol, seed)
         for place, name in enumerate(names, seed * len(names) + 1):
             tell(Step(name, seed, place, seeds * len(names)))
-            run = {"seed": seed, **run_apart(make, name, task, threads)}
-            runs[name].append(run)
+            run = {"seed": seed, **run_apart(measured, build, name, task, threads=threads, preload=__name__)}
+            yield name, run
             tell(Step(name, seed, place, seeds * len(names), run))
-    return {
-        "methods": {name: summary(found) for name, found in runs.items()},
-        "protocol": protocol,
-        "seeds": list(range(seeds)),
-        "versions": {**versions(), "threads": str(threads)},
-        "data": _description(events, split),
-    }
+
+
+def measured(make: Maker, name: str, task: Task) -> dict[str, Any]:
+    """What the child does: build the method, measure it, and say what memory it took."""
+    method = make(name, task.seed)
+    before = peak_mb()
+    found = task.measure(method)
+    return {**found, "memory_mb": peak_mb() - before, "sees_history": method.sees_history}
 
 
 def _description(events: Events, split: Split) -> dict[str, Any]:
@@ -244,77 +284,3 @@ def _description(events: Events, split: Split) -> dict[str, Any]:
         "valid_events": len(split.valid),
         "test_events": len(split.test),
     }
-
-
-def run_apart(make: Callable[[str, int], Method], name: str, task: Task, threads: int) -> dict[str, Any]:
-    """Measure one method in a process of its own; whatever becomes of it, there is an answer."""
-    clean = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context: Any = multiprocessing.get_context(clean)
-    if clean == "forkserver":
-        # The server loads the library once and runs nothing, so that its children start at once and without threads.
-        context.set_forkserver_preload(["tapgnn.comparison"])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_measure, args=(theirs, make, name, task, threads), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        found: dict[str, Any] = ours.recv()
-    except EOFError:
-        process.join()
-        found = {"error": f"its process ended without a result, exit code {process.exitcode}; see its traceback"}
-    finally:
-        ours.close()
-        process.terminate()
-        process.join()
-        process.close()
-    return found
-
-
-def _measure(answer: Connection, make: Callable[[str, int], Method], name: str, task: Task, threads: int) -> None:
-    """The child: an error of the library is an answer, any other one keeps its traceback and ends the process."""
-    torch.set_num_threads(threads)
-    try:
-        method = make(name, task.seed)
-        before = peak_mb()
-        found = task.measure(method)
-        found |= {"memory_mb": peak_mb() - before, "sees_history": method.sees_history}
-    except TapgnnError as error:
-        found = {"error": f"{type(error).__name__}: {error}"}
-    answer.send(found)
-    answer.close()
-
-
-def peak_mb() -> float:
-    """The largest resident size that this process had so far; not a number where the system does not say."""
-    if sys.platform == "win32":
-        return float("nan")
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1_024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
-
-
-def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row of a method: mean and deviation of its marks, its mean costs (of memory, the largest), and its runs."""
-    failed = [run["error"] for run in runs if "error" in run]
-    if failed:
-        return {"error": failed[0], "runs": list(runs)}
-    row = _averages(runs)
-    if "alternatives" in runs[0]:
-        named = runs[0]["alternatives"]
-        row["alternatives"] = {name: _averages([run["alternatives"][name] for run in runs]) for name in named}
-    return {**row, "sees_history": bool(runs[0]["sees_history"]), "runs": list(runs)}
-
-
-def _averages(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    row: dict[str, Any] = {}
-    for figure in runs[0]:
-        if figure in BESIDE:
-            continue
-        values = np.array([run[figure] for run in runs if figure in run], dtype=np.float64)
-        if figure in COSTS:
-            row[figure] = float(values.max() if figure == "memory_mb" else values.mean())
-        else:
-            row[f"{figure}_mean"] = float(values.mean())
-            row[f"{figure}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return row

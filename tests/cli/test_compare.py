@@ -2,6 +2,8 @@
 
 import csv
 import json
+import os
+import signal
 
 import pytest
 
@@ -29,6 +31,7 @@ def test_the_json_has_every_figure_of_every_method(compared, log):
         assert row["sees_history"] is True
         assert 0 <= row["auc_mean"] <= 1
     assert (found["protocol"], found["seeds"], found["simulated"]) == ("paper", [0, 1], True)
+    assert found["interrupted"] is False
     assert found["data"]["sha256"] == checksum(read_events(log))
     assert found["versions"]["torch"]
     assert outcome.out.count("\n") == 1
@@ -55,14 +58,63 @@ def test_the_folder_holds_the_results_and_the_table(compared):
 
 
 def test_a_failed_method_is_called_so_in_the_table():
-    table = comparison_table({"tgn": {"error": "no memory left"}, "recency": {"auc_mean": 0.5, "sees_history": True}})
-    assert list(table.columns[-1].cells) == ["failed", "yes"]
+    row = {"auc_mean": 0.5, "sees_history": True, "failed": 0, "runs": [{}] * 3}
+    broken = {"error": "no memory left", "failed": 3, "runs": [{}] * 3}
+    table = comparison_table({"tgn": broken, "recency": row, "tgat": {**row, "error": "gone", "failed": 1}})
+    assert list(table.columns[-1].cells) == ["failed", "yes", "yes (1 of 3 failed)"]
 
 
-def test_both_scores_of_graphsage_are_in_the_json_and_in_a_line_under_the_table(tmp_path):
+@pytest.fixture
+def heard():
+    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heard")
+def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_path, monkeypatch):
+    def stop(step):
+        if step.place == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr("tapgnn.cli.compare._tell", stop)
+    words = ("--methods", "recency,edgebank", "--protocol", "paper", "--seeds", 2, "--json", "--out", tmp_path)
+    outcome = tapgnn("compare", log, *words)
+    assert outcome.code == 130
+    assert outcome.last == json.loads((tmp_path / "comparison.json").read_text())
+    assert outcome.last["interrupted"] is True
+    assert list(outcome.last["methods"]) == ["recency", "edgebank"]
+    assert [len(row["runs"]) for row in outcome.last["methods"].values()] == [1, 1]
+    assert "those of the 2 of 4 runs that had ended" in outcome.err
+    assert "Traceback" not in outcome.err
+    assert (tmp_path / "comparison.csv").exists()
+
+
+@pytest.mark.usefixtures("heard")
+def test_ctrl_c_before_anything_is_finished_writes_nothing(log, tmp_path, monkeypatch):
+    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda step: os.kill(os.getpid(), signal.SIGINT))
+    outcome = tapgnn("compare", log, "--methods", "recency", "--protocol", "paper", "--seeds", 1, "--out", tmp_path)
+    assert (outcome.code, outcome.out) == (130, "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_both_scores_of_graphsage_are_in_the_json_in_the_file_and_in_a_line_under_the_table(tmp_path):
     path = tmp_path / "few.csv"
     assert tapgnn("simulate", path, "--events", 300, "--accounts", 50, "--merchants", 20, "--days", 9).code == 0
-    outcome = tapgnn("compare", path, "--methods", "graphsage,recency", "--protocol", "paper", "--seeds", 1, "--json")
+    outcome = tapgnn(
+        "compare",
+        path,
+        "--methods",
+        "graphsage,recency",
+        "--protocol",
+        "paper",
+        "--seeds",
+        1,
+        "--json",
+        "--out",
+        tmp_path,
+    )
     rows = outcome.last["methods"]
     found = rows["graphsage"]["alternatives"]
     assert set(found) == {"logistic", "dot"}
@@ -71,6 +123,11 @@ def test_both_scores_of_graphsage_are_in_the_json_and_in_a_line_under_the_table(
     assert "alternatives" not in rows["recency"]
     line = f"graphsage, AUC by score: logistic {found['logistic']['auc_mean']:.4f}, dot {found['dot']['auc_mean']:.4f}"
     assert line in " ".join(outcome.err.split())
+    with open(tmp_path / "comparison.csv", newline="") as stream:
+        listed = {row["method"]: row for row in csv.DictReader(stream)}
+    assert list(listed) == ["graphsage", "graphsage-logistic", "graphsage-dot", "recency"]
+    assert float(listed["graphsage-dot"]["auc_mean"]) == found["dot"]["auc_mean"]
+    assert listed["graphsage-dot"]["sees_history"] == listed["graphsage"]["sees_history"] == "False"
 
 
 @pytest.mark.parametrize(

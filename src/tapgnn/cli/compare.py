@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,6 +30,9 @@ FIGURES = {
     "memory_mb": ("MB", ".0f"),
 }
 HISTORY = "sees history up to the query"
+# What the file of the table has of a row; and what the other scores of a fit have in common with it.
+KEPT = (*FIGURES, "auc_std", "sees_history", "failed", "error")
+SHARED = ("train_seconds", "memory_mb", "sees_history", "failed", "error")
 CAPTION = (
     "acc.: accuracy at the threshold that is best on the validation events; query ms: per test question, observing the "
     "stream included; MB: peak of the method's own process above what it had before"
@@ -51,7 +54,7 @@ def compare(
         ),
     ] = "strict",
     seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch for every method.")] = 1,
+    threads: Annotated[int, typer.Option(metavar="N", help="Threads for every method, in all libraries.")] = 1,
     out: Annotated[
         Path | None,
         typer.Option(metavar="FOLDER", help=f"Write {COMPARISON} and {TABLE} there.", show_default=False),
@@ -63,7 +66,7 @@ def compare(
 
     Every method learns from the first 70 % of the log, chooses on the next 15 %, and is asked about the last 15 %: the
     same questions in the same order, each with the history that came strictly before it. Some methods cannot use what
-    happens after training; the last column says which.
+    happens after training; the last column says which. Ctrl-C keeps what is finished.
     """
     from tapgnn.comparison import chosen_methods
     from tapgnn.comparison import compare as run
@@ -74,16 +77,19 @@ def compare(
     found = run(log.events, names, protocol, seeds, threads, _tell)  # type: ignore[arg-type]
     title = f"{log.title}, protocol {protocol}, {found['data']['test_events']:,} test events"
     show(title, comparison_table(found["methods"]), json)
-    for name, row in found["methods"].items():
-        if "error" in row:
-            say(f"{name} failed: {row['error']}")
+    for line in failures(found["methods"]):
+        say(line)
     results = {"name": log.name, "simulated": log.simulated, **found}
     if out is not None:
         write_json(out / COMPARISON, results)
-        write_csv(("method", *FIGURES, "auc_std", "sees_history", "error"), _rows(found["methods"]), out / TABLE)
+        write_csv(("method", *KEPT), table_rows(found["methods"]), out / TABLE)
         say(f"results in {out / COMPARISON}, the table in {out / TABLE}")
     if json:
         print_json(results)
+    if found["interrupted"]:
+        done = sum(len(row["runs"]) for row in found["methods"].values())
+        say(f"stopped; the figures are those of the {done} of {seeds * len(names)} runs that had ended")
+        raise typer.Exit(130)
 
 
 def _tell(step: Step) -> None:
@@ -98,9 +104,28 @@ def _tell(step: Step) -> None:
         say(f"{place}: AUC {run['auc']:.4f}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
 
 
-def _rows(methods: Mapping[str, Mapping[str, Any]]) -> list[list[Any]]:
-    kept = (*FIGURES, "auc_std", "sees_history", "error")
-    return [[name, *(row.get(key, "") for key in kept)] for name, row in methods.items()]
+def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
+    """The rows of the table as a file: every method, and under it each of its other scores as a row of its own.
+
+    >>> both = {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}
+    >>> [row[:2] for row in table_rows({"sage": {"auc_mean": 0.8, "alternatives": both}})]
+    [['sage', 0.8], ['sage-dot', 0.7], ['sage-logistic', 0.8]]
+    """
+    for name, row in methods.items():
+        yield [name, *(row.get(key, "") for key in KEPT)]
+        shared = {key: row[key] for key in SHARED if key in row}
+        for score, marks in row.get("alternatives", {}).items():
+            yield [f"{name}-{score}", *({**shared, **marks}.get(key, "") for key in KEPT)]
+
+
+def failures(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """A line for each method of which a run failed.
+
+    >>> failures({"tgn": {"error": "no memory left", "failed": 1, "runs": [{}, {}]}, "recency": {"failed": 0}})
+    ['tgn failed in 1 of 2 runs: no memory left']
+    """
+    broken = ((name, row) for name, row in methods.items() if row["failed"])
+    return [f"{name} failed in {row['failed']} of {len(row['runs'])} runs: {row['error']}" for name, row in broken]
 
 
 def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -135,5 +160,13 @@ def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
             spread = f" ±{row['auc_std']:.4f}" if key == "auc_mean" and row.get("auc_std") else ""
             text = f"{row[key]:{form}}{spread}" if key in row else ""
             cells.append(f"[bold]{text}[/bold]" if row.get(key) == best.get(key, "none") else text)
-        table.add_row(name, *cells, "failed" if "error" in row else "yes" if row["sees_history"] else "no")
+        table.add_row(name, *cells, _history(row))
     return table
+
+
+def _history(row: Mapping[str, Any]) -> str:
+    """Whether a method sees history up to the query, and how many of its runs failed."""
+    if "sees_history" not in row:
+        return "failed"
+    seen = "yes" if row["sees_history"] else "no"
+    return f"{seen} ({row['failed']} of {len(row['runs'])} failed)" if row.get("failed") else seen
