@@ -1,6 +1,7 @@
 """inspect, simulate and datasets."""
 
 import json
+import sys
 
 import pytest
 
@@ -17,7 +18,8 @@ OPTIONS = [word for name, value in SIZE.items() for word in (f"--{name}", value)
 def test_inspect_prints_the_data_table_and_the_same_as_json(log):
     outcome = tapgnn("inspect", log, "--json")
     facts = describe(read_events(log), was_sorted=True)
-    assert outcome.last == {"name": "payments.csv", "simulated": True, **facts}
+    columns = {"src": "src", "dst": "dst", "time": "time", "label": "label", "features": [f"f{n}" for n in range(7)]}
+    assert outcome.last == {"name": "payments.csv", "simulated": True, **facts, "columns": columns}
     assert outcome.out.count("\n") == 1
     assert "payments.csv (simulated)" in outcome.err
     table = tapgnn("inspect", log).out
@@ -28,6 +30,7 @@ def test_inspect_prints_the_data_table_and_the_same_as_json(log):
 def test_inspect_mentions_columns_that_are_not_used(tmp_path):
     log = put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n")
     outcome = tapgnn("inspect", log, "--json")
+    assert "columns used: src is src, dst is dst, time is time, label is none, features are none" in outcome.err
     assert "columns not used: memo" in outcome.err
     assert outcome.last["sorted"] is False
     assert outcome.last["simulated"] is False
@@ -43,9 +46,22 @@ def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
     assert "tapgnn datasets download fb-forum" in tapgnn("inspect", "fb-forum").refusal
     put(tmp_path, "fb-forum.edges", "1 2 3\n")
-    assert "has 33,720" in tapgnn("inspect", "fb-forum").refusal
-    put(tmp_path, "fb-forum.edges", "".join(f"{row % 9} {row % 7} {row}\n" for row in range(33_720)))
+    assert "is damaged, or not the known copy" in tapgnn("inspect", "fb-forum").refusal
+    path = put(tmp_path, "fb-forum.edges", "".join(f"{row % 9} {row % 7} {row}\n" for row in range(33_720)))
+    put(tmp_path, "fb-forum.edges.sha256", checksum(path))
     assert tapgnn("inspect", "fb-forum", "--json").last["name"] == "fb-forum"
+    monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
+    assert "nowhere, where no folder is" in tapgnn("inspect", "fb-forum").refusal
+    assert "nowhere, where no folder is" in tapgnn("datasets", "list").err
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path))
+    assert "no folder is; fb-forum comes from the cache" in tapgnn("inspect", "fb-forum").err
+
+
+def test_a_name_of_the_temporal_graph_benchmark_says_what_is_missing(monkeypatch):
+    pytest.importorskip("tgb", reason="py-tgb is not installed")
+    assert "is not there; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
+    monkeypatch.setitem(sys.modules, "tgb.linkproppred.dataset", None)
+    assert "needs the package py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
 
 
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "jsonl", "jsonl.gz", "parquet"])
@@ -79,6 +95,10 @@ def test_datasets_are_listed_with_where_they_are(tmp_path, monkeypatch):
     assert entries.pop("fb-forum") == str(tmp_path / "fb-forum.edges")
     assert set(entries.values()) == {None}
     assert all(name in outcome.err for name in DATASETS)
+    commands = {entry["name"]: entry["command"] for entry in outcome.last["datasets"]}
+    assert commands["fb-forum"] == "tapgnn datasets download fb-forum"
+    assert commands["reddit"] == "tapgnn datasets download reddit --unverified"
+    assert "--unverified" in outcome.err
 
 
 def test_a_data_set_is_downloaded_verified_and_found(tmp_path, monkeypatch):
@@ -103,3 +123,28 @@ def test_the_note_beside_a_simulated_file_says_how_it_was_made(tmp_path):
     note = json.loads((tmp_path / "log.csv.simulated.json").read_text())
     assert {name: note[name] for name in SIZE} == SIZE
     assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, checksum(path), "log_amount")
+
+
+def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_the_whole(tmp_path):
+    part, whole = tmp_path / "past.csv", tmp_path / "all.csv"
+    outcome = tapgnn("simulate", part, *OPTIONS, "--first", 1_500, "--json")
+    tapgnn("simulate", whole, *OPTIONS)
+    lines = part.read_text().splitlines()
+    assert whole.read_text().splitlines()[: len(lines)] == lines
+    assert 1_500 <= len(lines) - 1 < 1_510
+    assert outcome.last["written_events"] == len(lines) - 1
+    assert "the first 1,50" in outcome.err
+    assert tapgnn("inspect", part, "--json").last["simulated"] is True
+    assert "--first" in tapgnn("simulate", part, *OPTIONS, "--first", 0).refusal
+
+
+def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted_one(log, tmp_path, monkeypatch):
+    facts = tapgnn("inspect", log, "--json").last
+    monkeypatch.setattr("tapgnn.cli.log.PIECE", 100)
+    with monkeypatch.context() as whole:
+        whole.setattr("tapgnn.data.load_dataset", None)  # a sorted file is never read whole
+        assert tapgnn("inspect", log, "--json").last == facts
+    head, *rows = log.read_text().splitlines()
+    shuffled = put(tmp_path, "payments.csv", "\n".join([head, rows[-1], *rows[:-1]]) + "\n")
+    found = tapgnn("inspect", shuffled, "--json").last
+    assert found == {**facts, "simulated": False, "sorted": False}

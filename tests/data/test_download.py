@@ -3,6 +3,7 @@
 import io
 import random
 import zipfile
+from dataclasses import replace
 
 import pytest
 
@@ -34,7 +35,8 @@ def fetch(site, folder, path="/tiny.edges", **options):
 
 
 def files(folder):
-    return sorted(path.name for path in folder.iterdir())
+    """All but the notes of checksums."""
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".sha256")
 
 
 def test_a_verified_file_arrives_whole_with_progress(site, tmp_path):
@@ -157,7 +159,9 @@ def test_without_a_length_only_the_checksum_tells_a_cut(site, tmp_path):
 
 
 def test_without_a_checksum_nothing_is_fetched_unless_asked_for(site, tmp_path):
-    with pytest.raises(DatasetError, match=r"no checksum is known for tiny; pass --sha256 .*--unverified"):
+    with pytest.raises(
+        DatasetError, match=r"no checksum .*'tapgnn datasets download tiny --unverified' accepts .*--sha256"
+    ):
         fetch(site, tmp_path, sha256=None)
     assert site.asked == []
     assert fetch(site, tmp_path, sha256=None, unverified=True).read_bytes() == BODY
@@ -237,3 +241,12 @@ def test_a_folder_that_cannot_be_written_is_one_line(site, tmp_path):
     (tmp_path / "taken").write_text("a file, not a folder")
     with pytest.raises(DatasetError, match="cannot be written"):
         fetch(site, tmp_path / "taken")
+
+
+def test_the_checksum_of_a_file_that_the_registry_does_not_know_is_kept_beside_it(site, tmp_path):
+    path = fetch(site, tmp_path, sha256=None, unverified=True)
+    assert (tmp_path / "tiny.edges.sha256").read_text() == f"{digest(BODY)}  tiny.edges\n"
+    assert ENTRY.known_checksums(path) == {digest(BODY)}
+    known = replace(ENTRY, sha256=digest(BODY))
+    download(known, tmp_path, url=site.url("/tiny.edges"), wait=0)
+    assert not (tmp_path / "tiny.edges.sha256").exists()

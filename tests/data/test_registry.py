@@ -1,5 +1,6 @@
 """The registry: names, where a data set is found, and that a damaged copy never passes for it."""
 
+import functools
 import os
 import re
 import sys
@@ -17,7 +18,9 @@ from tapgnn.data import (
     get_dataset,
     is_bipartite,
     load_dataset,
+    missing_folder,
     read_tgb,
+    stream_dataset,
     write_events,
 )
 from tapgnn.errors import DataError, DatasetError
@@ -87,9 +90,56 @@ def test_a_shortened_copy_is_refused_under_the_name_and_read_by_its_path(tmp_pat
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
     path = tmp_path / "fb-forum.edges"
     path.write_text("1,2,3\n2,3,4\n")
+    with pytest.raises(DatasetError, match=r"fb-forum\.edges is damaged, or not the known copy of fb-forum"):
+        load_dataset("fb-forum")
+    (tmp_path / "fb-forum.edges.sha256").write_text(checksum(path))
     with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
         load_dataset("fb-forum")
+    with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
+        list(stream_dataset("fb-forum", 10))
     assert len(load_dataset(path)) == 2
+
+
+def test_a_copy_with_one_other_byte_is_refused_under_the_name_although_its_rows_are_as_many(
+    data_folder, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
+    good = (data_folder / "fb-forum.edges").read_bytes()
+    path = tmp_path / "fb-forum.edges"
+    path.write_bytes(good)
+    whole = load_dataset("fb-forum")
+    row = good.split(b"\n")[100]
+    path.write_bytes(good.replace(row, row[:-1] + (b"1" if row[-1:] == b"0" else b"0"), 1))
+    assert len(load_dataset(path)) == len(whole)
+    for read in (load_dataset, lambda name: list(stream_dataset(name, 10_000))):
+        with pytest.raises(DatasetError, match=r"is damaged, .* get the file again, pass its path"):
+            read("fb-forum")
+    path.write_bytes((data_folder / "fb-forum.networkrepository.edges").read_bytes())
+    assert len(load_dataset("fb-forum")) == len(whole)
+
+
+def test_a_folder_that_is_not_there_is_mentioned(tmp_path, monkeypatch):
+    assert missing_folder() == ""
+    monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
+    assert "nowhere, where no folder is" in missing_folder()
+    with pytest.raises(DatasetError, match=r"TAPGNN_DATA is .*nowhere, where no folder is"):
+        load_dataset("fb-forum")
+
+
+def test_the_command_that_is_named_is_one_that_works(tmp_path):
+    with pytest.raises(DatasetError, match=r"run 'tapgnn datasets download fb-forum', or"):
+        load_dataset("fb-forum")
+    with pytest.raises(DatasetError, match=r"run 'tapgnn datasets download reddit --unverified', or"):
+        load_dataset("reddit")
+    assert all(("--unverified" in entry.command) == (entry.sha256 is None) for entry in DATASETS.values())
+
+
+def test_a_log_in_chunks_is_the_log(data_folder, monkeypatch):
+    monkeypatch.setenv("TAPGNN_DATA", str(data_folder))
+    whole = load_dataset("fb-forum")
+    chunks = list(stream_dataset("fb-forum", 10_000))
+    assert [len(chunk) for chunk in chunks] == [len(chunk) for chunk in whole.chunks(10_000)]
+    assert chunks[-1].vocabulary == whole.vocabulary
 
 
 def test_a_path_is_read_with_the_options_of_the_reader(tmp_path):
@@ -131,11 +181,14 @@ def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):
         with pytest.raises(DatasetError, match="needs the package py-tgb"):
             read_tgb("tgbl-wiki")
     pytest.importorskip("tgb", reason="py-tgb is not installed")
-    with pytest.raises(DatasetError, match="is not there; download it with py-tgb"):
-        read_tgb("tgbl-wiki", root="no-such-folder")
+    for name in ("tgbl-wiki", "tgbn-trade"):
+        with pytest.raises(DatasetError, match="is not there; download it with py-tgb"):
+            read_tgb(name, root="no-such-folder")
+        with pytest.raises(DatasetError, match=rf"{name}.* is not there; download it with py-tgb"):
+            load_dataset(name)
 
 
-def test_tgb_files_are_read_through_its_package(tmp_path):
+def test_tgb_files_are_read_through_its_package(tmp_path, monkeypatch):
     info = pytest.importorskip("tgb.utils.info", reason="py-tgb is not installed")
     root = os.path.relpath(tmp_path, info.PROJ_DIR)
     version = int(info.DATA_VERSION_DICT["tgbl-wiki"])
@@ -146,6 +199,11 @@ def test_tgb_files_are_read_through_its_package(tmp_path):
     assert events.time.tolist() == [3.0, 5.0, 9.0]
     assert list(events.vocabulary.ids) == [1, 2, 0, 3]
     assert events.features.tolist() == [[2.5, 3.5], [0.5, 1.5], [4.5, 5.5]]
+    monkeypatch.setattr("tapgnn.data.registry.read_tgb", functools.partial(read_tgb, root=root))
+    monkeypatch.setattr("tapgnn.data.registry.tgb_file", lambda name: file)
+    assert load_dataset("tgbl-wiki").time.tolist() == [3.0, 5.0, 9.0]
+    assert [len(chunk) for chunk in stream_dataset("tgbl-wiki", 2)] == [2, 1]
+    monkeypatch.undo()
     file.write_text("broken")
     for old in (tmp_path / "tgbl_wiki").glob("*.pkl"):
         old.unlink()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tapgnn.cli.config import ConfigFile
-from tapgnn.cli.log import NOTE, read_log
+from tapgnn.cli.log import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show, write_json
+
+if TYPE_CHECKING:
+    from tapgnn.events import Events
 
 # The words of the data table, in its order; {} is the value.
 WORDS = {
@@ -39,13 +43,13 @@ WORDS = {
 
 @grouped
 def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: ConfigFile = None) -> None:
-    """Say what is in a log: the paper's table of data sets, for any file."""
+    """Say what is in a log: the paper's table of data sets, for any file.
+
+    A file that is sorted by time is read piece by piece, and may be larger than memory; any other is held.
+    """
     from rich.table import Table
 
-    from tapgnn.data import describe
-
-    log = read_log(events, reading)
-    facts = describe(log.events, was_sorted=log.report.sorted)
+    log, facts = describe_log(events, reading)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
@@ -53,10 +57,24 @@ def inspect(events: EventsArgument, reading: Reading, json: Json = False, config
         if facts.get(key) is not None:
             table.add_row(_shown(facts[key]), words)
     show(log.title, table, json)
+    if log.report.roles:
+        say(f"columns used: {_columns(log.report.roles)}")
     if log.report.ignored:
         say(f"columns not used: {', '.join(log.report.ignored)}")
     if json:
-        print_json({"name": log.name, "simulated": log.simulated, **facts})
+        print_json({"name": log.name, "simulated": log.simulated, **facts, "columns": log.report.roles})
+
+
+def _columns(roles: dict[str, Any]) -> str:
+    """Which column was taken for what; without a header they go by their numbers.
+
+    >>> _columns({"src": "1", "dst": "2", "time": "3", "label": None, "features": ["f0", "f1"]})
+    'src is 1, dst is 2, time is 3, label is none, features are f0, f1'
+    """
+    single = [f"{role} is {name or 'none'}" for role, name in roles.items() if role != "features"]
+    features = roles["features"]
+    shown = features if len(features) <= 8 else [*features[:3], "...", features[-1]]
+    return ", ".join([*single, f"features are {', '.join(shown) or 'none'}"])
 
 
 def _shown(value: Any) -> str:
@@ -77,6 +95,10 @@ def simulate(
     days: Annotated[float, typer.Option(metavar="D", help="Days from the first payment to the last.")] = 90.0,
     fraud: Annotated[float, typer.Option(metavar="SHARE", help="Share of payments that are fraud, label 1.")] = 0.007,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same file.")] = 0,
+    first: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Write only the first N of them, and the rest of that instant.", min=1),
+    ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
@@ -85,6 +107,9 @@ def simulate(
     Accounts pay merchants and one another, with the rhythm of days and weeks; habits change, and a few rings of fraud
     are at work. The file has columns src, dst, time, label and f0 to f6, and is written piece by piece, so that it may
     be larger than memory.
+
+    --first writes the beginning of the same stream: what is known today, where the whole file is what will have
+    happened.
     """
     from rich.console import Console
     from rich.progress import track
@@ -95,14 +120,18 @@ def simulate(
 
     arguments = {"events": events, "accounts": accounts, "merchants": merchants, "days": days}
     stream = simulate_stream(**arguments, seed=seed, fraud=fraud)  # type: ignore[arg-type]
-    pieces = write_stream(stream, out)
+    pieces = write_stream(stream if first is None else _beginning(stream, first), out)
     out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     steps = track(pieces, "simulating", events // 100_000 + 1, console=console, disable=not console.is_terminal)
-    labels = sum(0 if piece.labels is None else int(piece.labels.sum()) for piece in steps)
+    written = labels = 0
+    for piece in steps:
+        written += len(piece)
+        labels += 0 if piece.labels is None else int(piece.labels.sum())
     about = {
         "simulated": True,
         **arguments,
+        "written_events": written,
         "seed": seed,
         "fraud": fraud,
         "fraudulent_events": labels,
@@ -110,28 +139,48 @@ def simulate(
         "sha256": checksum(out),
     }
     write_json(Path(f"{out}{NOTE}"), about)
-    say(f"{out}: {events:,} simulated payments over {days:g} days, {labels:,} of them fraud (label 1)")
+    share = f"the first {written:,} of {events:,}" if written < events else f"{events:,}"
+    say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraud (label 1)")
     say(f"{out}{NOTE}: how it was made, and the mark by which tapgnn knows that it is simulated")
     if json:
         print_json({"name": out.name, "path": str(out), **about})
+
+
+def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
+    """The first so many events, and the rest of the instant in which they end."""
+    for piece in stream:
+        if count <= len(piece):
+            yield piece.slice(0, int(piece.time.searchsorted(piece.time[count - 1], side="right")))
+            return
+        yield piece
+        count -= len(piece)
 
 
 def list_datasets(json: Json = False) -> None:
     """List the public data sets that have a name, and where they are on this machine."""
     from rich.table import Table
 
-    from tapgnn.data import DATASETS, find_dataset
+    from tapgnn.data import DATASETS, find_dataset, missing_folder
 
     table = Table(box=None, pad_edge=False)
-    for heading, side in (("name", "left"), ("events", "right"), ("nodes", "right"), ("here", "left")):
-        table.add_column(heading, justify=side, overflow="fold")  # type: ignore[arg-type]
+    sides = {"name": "left", "events": "right", "nodes": "right", "download": "left", "here": "left"}
+    for heading, side in sides.items():
+        table.add_column(heading, justify=side, overflow="fold", no_wrap=heading == "name")  # type: ignore[arg-type]
     entries = []
     for name, entry in DATASETS.items():
         path = find_dataset(name)
-        table.add_row(name, f"{entry.events:,}", f"{entry.nodes:,}", "no" if path is None else str(path))
-        entries.append({"name": name, "events": entry.events, "nodes": entry.nodes, "url": entry.url, "path": path})
+        fetched = "verified" if entry.sha256 else "--unverified"
+        table.add_row(name, f"{entry.events:,}", f"{entry.nodes:,}", fetched, "no" if path is None else str(path))
+        facts = {"events": entry.events, "nodes": entry.nodes, "url": entry.url, "download_sha256": entry.sha256}
+        entries.append({"name": name, **facts, "command": entry.command, "path": path})
     show("Public data sets of the paper", table, json)
     say("Set TAPGNN_DATA to a folder that holds some of them, or run 'tapgnn datasets download NAME'.")
+    say(
+        "Where no checksum is known of what the site serves, add --unverified (or --sha256 with one that you trust); "
+        "the number of events is checked in any case."
+    )
+    if remark := missing_folder():
+        say(f"{remark}.")
     if json:
         print_json({"datasets": entries})
 

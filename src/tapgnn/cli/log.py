@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tapgnn.cli.options import Reading
 from tapgnn.cli.output import say
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tapgnn.events import Events
 
 NOTE = ".simulated.json"
+PIECE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -41,13 +42,42 @@ class Log:
 
 def read_log(events: str, reading: Reading) -> Log:
     """Read what the user named; rows that were left out are mentioned."""
-    from tapgnn.data import ReadReport, dataset_path, load_dataset
+    from tapgnn.data import ReadReport, load_dataset
 
     report = ReadReport()
     with _held_back("tapgnn.data"):
         found = load_dataset(events, report=report, **reading.options())
+    return _noted(events, found, report)
+
+
+def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
+    """The statistics of what the user named; a file sorted by time is read piece by piece, and its events let go."""
+    from tapgnn.data import ReadReport, Summary, describe, stream_dataset
+    from tapgnn.errors import DataError
+
+    report, summary, last = ReadReport(), Summary(), None
+    try:
+        with _held_back("tapgnn.data"):
+            for piece in stream_dataset(events, PIECE, report=report, **reading.options()):
+                summary.add(piece)
+                last = piece
+    except DataError:
+        if report.sorted:
+            raise
+    if report.sorted and last is not None:
+        return _noted(events, last.slice(0, 0), report), summary.table(was_sorted=True)
+    log = read_log(events, reading)
+    return log, describe(log.events, was_sorted=log.report.sorted)
+
+
+def _noted(events: str, found: Events, report: ReadReport) -> Log:
+    """A log that was read, with what there is to be said about it."""
+    from tapgnn.data import DATASETS, dataset_path, missing_folder
+
     if report.skipped:
         say(f"{report.skipped:,} bad rows left out; the first: {report.first_skipped}")
+    if events in DATASETS and (remark := missing_folder()):
+        say(f"{remark}; {events} comes from the cache")
     path = dataset_path(events)
     return Log(events if path != Path(events) else path.name, found, report, is_simulated(path))
 

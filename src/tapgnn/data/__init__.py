@@ -3,25 +3,29 @@
 This page exports what turns files into `Events` and back.
 """
 
-from tapgnn.data.download import checksum, download
+from tapgnn.data.download import download
 from tapgnn.data.readers import ReadReport, read_chunks, read_events
 from tapgnn.data.registry import (
     DATASETS,
     Dataset,
     cache_folder,
+    checksum,
     dataset_path,
     find_dataset,
     get_dataset,
     load_dataset,
-    read_tgb,
+    missing_folder,
+    stream_dataset,
 )
-from tapgnn.data.statistics import describe, is_bipartite, repetition
+from tapgnn.data.statistics import Summary, describe, is_bipartite, repetition
+from tapgnn.data.tgb import read_tgb
 from tapgnn.data.writers import write_events
 
 __all__ = [
     "DATASETS",
     "Dataset",
     "ReadReport",
+    "Summary",
     "cache_folder",
     "checksum",
     "dataset_path",
@@ -31,9 +35,11 @@ __all__ = [
     "get_dataset",
     "is_bipartite",
     "load_dataset",
+    "missing_folder",
     "read_chunks",
     "read_events",
     "read_tgb",
     "repetition",
+    "stream_dataset",
     "write_events",
 ]

@@ -8,7 +8,6 @@ that nothing could verify afterwards is never continued by a later call.
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import re
@@ -22,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from tapgnn.data.registry import Dataset, get_dataset
+from tapgnn.data.registry import Dataset, checksum, get_dataset, note_of
 from tapgnn.errors import DatasetError
 
 Progress = Callable[[int, int | None], None]
@@ -55,6 +54,7 @@ def download(
         raise DatasetError(f"{address!r} is not an http or https address; pass --url with one")
     target = Path(folder) / entry.files[0]
     if expected is not None and target.is_file() and checksum(target) == expected:
+        _keep_checksum(entry, target, expected)
         return target
     part = target.with_name(target.name + ".part")
     try:
@@ -62,16 +62,10 @@ def download(
         if expected is None:
             part.unlink(missing_ok=True)
         _Transfer(address, part, progress, timeout).run(retries, wait)
-        _install(address, part, target, expected)
+        _keep_checksum(entry, target, _install(address, part, target, expected))
     except OSError as error:
         raise DatasetError(f"{target} cannot be written ({error.strerror or error}); check folder and space") from None
     return target
-
-
-def checksum(path: str | Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _expected(entry: Dataset, sha256: str | None, unverified: bool) -> str | None:
@@ -80,8 +74,8 @@ def _expected(entry: Dataset, sha256: str | None, unverified: bool) -> str | Non
     expected = sha256 or entry.sha256
     if expected is None and not unverified:
         raise DatasetError(
-            f"no checksum is known for {entry.name}; pass --sha256 with one you trust, "
-            "or --unverified to accept what the site serves"
+            f"no checksum is known of what {entry.name} is served as; '{entry.command}' accepts what the site serves, "
+            "--sha256 instead takes one that you trust"
         )
     return None if expected is None else expected.lower()
 
@@ -152,7 +146,14 @@ class _Transfer:
         return self.part.exists() and size == str(self.part.stat().st_size)
 
 
-def _install(url: str, part: Path, target: Path, expected: str | None) -> None:
+def _keep_checksum(entry: Dataset, target: Path, found: str) -> None:
+    """Note the checksum of a file that the registry does not know, so that later damage is found out."""
+    note_of(target).unlink(missing_ok=True)
+    if found not in entry.known_checksums(target):
+        note_of(target).write_text(f"{found}  {target.name}\n", encoding="utf-8", newline="\n")
+
+
+def _install(url: str, part: Path, target: Path, expected: str | None) -> str:
     """Unpack, verify, and move to the final name; whatever fails leaves neither that name nor a useless part."""
     ready = part
     try:
@@ -165,6 +166,7 @@ def _install(url: str, part: Path, target: Path, expected: str | None) -> None:
                 f"{url}: the SHA-256 is {found}, expected {expected}; nothing was kept, try again or pass another --url"
             )
         os.replace(ready, target)
+        return found
     finally:
         ready.unlink(missing_ok=True)
         part.unlink(missing_ok=True)

@@ -1,26 +1,27 @@
 """Registry: the paper's eight data sets by name, where they come from, and how one is found on this machine.
 
 A name is looked up in the folder of the environment variable TAPGNN_DATA, then in the cache folder (TAPGNN_CACHE, or
-the platform's cache); nothing is fetched unless `download` is called. A file that does not hold the registered number
-of events is refused, so that a damaged copy never passes for the data set. The counts are those of the files.
+the platform's cache); nothing is fetched unless `download` is called. A damaged copy never passes for the data set: a
+file must have one of the checksums that are known for it, and the registered number of events. Where a download was
+accepted with a checksum of the user's own, or with none, that of the file is kept beside it in FILE.sha256 and is known
+from then on. The counts are those of the files.
 """
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import importlib
-import io
+import hashlib
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
-from tapgnn.data.readers import ReadOptions, read_events
+from tapgnn.data.readers import ReadOptions, read_chunks, read_events
+from tapgnn.data.tgb import is_tgb, read_tgb, tgb_file
 from tapgnn.errors import DatasetError
-from tapgnn.events import Events, Vocabulary
+from tapgnn.events import Events
 
 _REPOSITORY = "https://nrvis.com/download/data/dynamic"
 _JODIE = "https://snap.stanford.edu/jodie"
@@ -44,6 +45,29 @@ class Dataset:
     files: tuple[str, ...]
     sha256: str | None = None
     checksums: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def command(self) -> str:
+        """What fetches it from its public address."""
+        return f"tapgnn datasets download {self.name}" + ("" if self.sha256 else " --unverified")
+
+    def known_checksums(self, path: Path) -> set[str]:
+        """Those that a good copy of this file may have; none where nobody knows."""
+        own = {self.sha256} if path.name == self.files[0] else set()
+        noted = note_of(path)
+        kept = noted.read_text(encoding="utf-8", errors="replace").split()[:1] if noted.is_file() else []
+        return {known for known in (*own, self.checksums.get(path.name), *kept) if known}
+
+
+def note_of(path: Path) -> Path:
+    """The file beside a data set that holds its checksum."""
+    return path.with_name(f"{path.name}.sha256")
+
+
+def checksum(path: str | Path) -> str:
+    """The SHA-256 of a file, in hexadecimal."""
+    with open(path, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _edges(
@@ -139,6 +163,12 @@ def find_dataset(name: str) -> Path | None:
     return next((path for folder in folders for file in entry.files if (path := folder / file).is_file()), None)
 
 
+def missing_folder() -> str:
+    """A remark where TAPGNN_DATA names no folder, else an empty one."""
+    given = os.environ.get("TAPGNN_DATA")
+    return f"TAPGNN_DATA is {given}, where no folder is" if given and not Path(given).is_dir() else ""
+
+
 def dataset_path(name_or_path: str | Path) -> Path:
     """The file behind what a user typed: a path, or the name of a data set that is here."""
     text = str(name_or_path)
@@ -146,54 +176,68 @@ def dataset_path(name_or_path: str | Path) -> Path:
         path = Path(name_or_path)
         if path.exists() or path.suffix or len(path.parts) > 1:
             return path
+        if is_tgb(text):
+            return tgb_file(text)
     found = find_dataset(text)
     if found is None:
-        file = DATASETS[text].files[-1]
+        entry, remark = DATASETS[text], missing_folder()
         raise DatasetError(
-            f"{text} is not on this machine; run 'tapgnn datasets download {text}', "
-            f"or set TAPGNN_DATA to a folder that holds {file}"
+            f"{text} is not on this machine; run '{entry.command}', or set TAPGNN_DATA to a folder that holds "
+            f"{entry.files[-1]}{f' ({remark})' if remark else ''}"
         )
     return found
 
 
 def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Events:
-    """Read a file, or a registered data set by its name; `options` are those of `read_events`."""
+    """Read a file, or a registered data set by its name; `options` are those of `read_events`.
+
+    A name of the Temporal Graph Benchmark, such as 'tgbl-wiki', is read from the files of `py-tgb`.
+    """
     path = dataset_path(name_or_path)
+    if is_tgb(str(name_or_path)) and path != Path(name_or_path):
+        return _from_tgb(str(name_or_path), options)
+    entry = _verified(name_or_path, path)
     events = read_events(path, **options)
-    entry = DATASETS.get(str(name_or_path))
-    if entry is not None and len(events) != entry.events:
-        raise DatasetError(
-            f"{path} holds {len(events):,} events, but {entry.name} has {entry.events:,}; "
-            "get the file again, or pass its path instead of the name to use it as it is"
-        )
+    _check_count(entry, path, len(events))
     return events
 
 
-def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None = None) -> Events:
-    """Read a link data set of the Temporal Graph Benchmark, such as 'tgbl-wiki', from the files of `py-tgb`.
+def stream_dataset(name_or_path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
+    """The same in chunks, as `read_chunks` gives them; a data set of the Temporal Graph Benchmark comes whole."""
+    path = dataset_path(name_or_path)
+    if is_tgb(str(name_or_path)) and path != Path(name_or_path):
+        yield from _from_tgb(str(name_or_path), options).chunks(size)
+        return
+    entry, count = _verified(name_or_path, path), 0
+    for chunk in read_chunks(path, size, **options):
+        count += len(chunk)
+        yield chunk
+    _check_count(entry, path, count)
 
-    `py-tgb` asks at the keyboard when its files are missing, so they are looked for first; `root` is relative to its
-    own folder, as in its `LinkPropPredDataset`.
-    """
-    try:
-        loader = importlib.import_module("tgb.linkproppred.dataset").LinkPropPredDataset
-        info = importlib.import_module("tgb.utils.info")
-    except ImportError:
-        raise DatasetError(f"{name} needs the package py-tgb; run 'pip install py-tgb'") from None
-    version = int(info.DATA_VERSION_DICT.get(name, 1))
-    folder = Path(info.PROJ_DIR + root) / name.replace("-", "_")
-    file = folder / f"{name}_edgelist{f'_v{version}' if version > 1 else ''}.csv"
-    if not file.is_file():
-        raise DatasetError(f"{name}: {file} is not there; download it with py-tgb (LinkPropPredDataset) first")
-    try:
-        with contextlib.redirect_stdout(io.StringIO()):
-            columns = loader(name=name, root=root).full_data
-    except Exception as error:
-        raise DatasetError(f"{name}: py-tgb cannot read {file} ({error}); download it again") from error
-    return Events.from_arrays(
-        columns["sources"],
-        columns["destinations"],
-        columns["timestamps"],
-        columns["edge_feat"],
-        vocabulary=vocabulary,
-    )
+
+def _from_tgb(name: str, options: ReadOptions) -> Events:
+    events, report = read_tgb(name, vocabulary=options.get("vocabulary")), options.get("report")
+    if report is not None:
+        report.format, report.rows = "tgb", len(events)
+    return events
+
+
+def _verified(name_or_path: str | Path, path: Path) -> Dataset | None:
+    """The entry that a file stands for, if it was asked for by name; its bytes must be known ones."""
+    entry = DATASETS.get(str(name_or_path))
+    known = set() if entry is None else entry.known_checksums(path)
+    if known and (found := checksum(path)) not in known:
+        raise DatasetError(
+            f"{path} is damaged, or not the known copy of {name_or_path}: its SHA-256 is {found}, expected "
+            f"{' or '.join(sorted(known))}; get the file again, pass its path instead of the name to use it as it is, "
+            f"or, if you trust it, write its SHA-256 into {note_of(path).name} beside it"
+        )
+    return entry
+
+
+def _check_count(entry: Dataset | None, path: Path, count: int) -> None:
+    if entry is not None and count != entry.events:
+        raise DatasetError(
+            f"{path} holds {count:,} events, but {entry.name} has {entry.events:,}; "
+            "get the file again, or pass its path instead of the name to use it as it is"
+        )

@@ -1,0 +1,69 @@
+"""The Temporal Graph Benchmark: its data sets by name (tgbl-wiki, tgbn-trade, ...), from the files of `py-tgb`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+from pathlib import Path
+from typing import Any
+
+from tapgnn.errors import DatasetError
+from tapgnn.events import Events, Vocabulary
+
+_LOADERS = {
+    "tgbl-": ("tgb.linkproppred.dataset", "LinkPropPredDataset"),
+    "tgbn-": ("tgb.nodeproppred.dataset", "NodePropPredDataset"),
+}
+
+
+def is_tgb(name: str) -> bool:
+    """Whether a name is one of the benchmark: links (tgbl-...) or properties of nodes (tgbn-...).
+
+    >>> is_tgb("tgbl-wiki"), is_tgb("wikipedia")
+    (True, False)
+    """
+    return name.startswith(tuple(_LOADERS))
+
+
+def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None = None) -> Events:
+    """Read the events of a data set of the Temporal Graph Benchmark, such as 'tgbl-wiki' (of 'tgbn-...' the edges).
+
+    `root` is relative to the folder of `py-tgb`, as in its `LinkPropPredDataset`.
+    """
+    file, loader = tgb_file(name, root), _loader(name)
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            columns = loader(name=name, root=root).full_data
+    except Exception as error:
+        raise DatasetError(f"{name}: py-tgb cannot read {file} ({error}); download it again") from error
+    return Events.from_arrays(
+        columns["sources"],
+        columns["destinations"],
+        columns["timestamps"],
+        columns["edge_feat"],
+        vocabulary=vocabulary,
+    )
+
+
+def tgb_file(name: str, root: str = "datasets") -> Path:
+    """The file that `py-tgb` reads; it asks at the keyboard, or downloads, when one is missing, so it is looked for."""
+    loader = _loader(name)
+    info = importlib.import_module("tgb.utils.info")
+    version = int(info.DATA_VERSION_DICT.get(name, 1))
+    folder = Path(info.PROJ_DIR + root) / name.replace("-", "_")
+    ending = f"{f'_v{version}' if version > 1 else ''}.csv"
+    kinds = ("edgelist", "node_labels") if name.startswith("tgbn-") else ("edgelist",)
+    for file in (folder / f"{name}_{kind}{ending}" for kind in kinds):
+        if not file.is_file():
+            raise DatasetError(f"{name}: {file} is not there; download it with py-tgb ({loader.__name__}) first")
+    return folder / f"{name}_edgelist{ending}"
+
+
+def _loader(name: str) -> Any:
+    """The class of `py-tgb` that reads a data set of this name."""
+    module, kind = next((entry for prefix, entry in _LOADERS.items() if name.startswith(prefix)), _LOADERS["tgbl-"])
+    try:
+        return getattr(importlib.import_module(module), kind)
+    except ImportError:
+        raise DatasetError(f"{name} needs the package py-tgb; run 'pip install py-tgb'") from None
