@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_PORT ?= 8765
+DEMO_NETWORK := --events 60000 --accounts 3000 --merchants 300 --days 108 --fraud 0.01
 
 .PHONY: setup test check demo bench fresh clean
 
@@ -26,8 +27,8 @@ check: setup
 demo: setup
 	mkdir -p demo
 	@echo "== 1. A SIMULATED payment network: accounts, merchants, daily rhythm, fraud rings. Nothing in it is real."
-	$(BIN)/tapgnn simulate demo/payments.csv --events 60000 --accounts 3000 --merchants 300 --days 108 --fraud 0.01
-	head -n 50001 demo/payments.csv > demo/past.csv
+	$(BIN)/tapgnn simulate demo/payments.csv $(DEMO_NETWORK)
+	$(BIN)/tapgnn simulate demo/past.csv $(DEMO_NETWORK) --first 50000
 	$(BIN)/tapgnn inspect demo/past.csv
 	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
 	$(BIN)/tapgnn evaluate demo/past.csv --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
