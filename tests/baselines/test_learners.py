@@ -193,6 +193,9 @@ def test_a_training_that_diverges_says_so_and_names_the_cure(method):
     train, valid, _ = parts(random_log())
     with pytest.raises(ConfigError, match=r"went astray: the loss is .* lower the learning rate"):
         make(method, learning_rate=1e30, epochs=9).fit(train, valid)
+    with pytest.raises(ConfigError, match=r"went astray: scores of the validation events are not finite"):
+        # A single step, so that no later loss can tell.
+        make(method, learning_rate=1e38, batch=len(train)).fit(train, valid)
 
 
 @every_baseline

@@ -87,6 +87,20 @@ def test_the_classifier_finds_a_linear_rule_and_gives_strangers_the_vector_zero(
     assert classifier.logits(rows[:1], rows[:1]) == classifier.logits(rows[1:2], rows[1:2])
 
 
+def test_vectors_and_scores_that_are_not_finite_are_refused_with_the_cure() -> None:
+    log = busy_log()
+    pairs = labelled(log, training_sampler(log), 0, "training")
+    table = np.ones((len(log.vocabulary), 3), dtype=np.float32)
+    table[2, 1] = np.nan
+    with pytest.raises(ConfigError, match=r"vectors of 1 of \d+ nodes are not finite; lower the learning rate"):
+        PairClassifier(table, pairs)
+    with pytest.raises(ConfigError, match="scores are not finite; lower the learning rate"):
+        pairs.auc(np.full(len(pairs), np.nan))
+    for name, settings in (("htne", {"epochs": 3}), ("graphsage", {}), ("tnode", {})):
+        with pytest.raises(ConfigError, match="went astray"):
+            make(name, learning_rate=1e36, **settings).fit(log, log)
+
+
 class Constant:
     """A scorer that prefers destinations by a fixed table."""
 

@@ -166,10 +166,7 @@ class Learner(Method):
         happened = torch.arange(len(logits)) < len(piece)
         loss = softplus(torch.where(happened, -logits, logits)).mean()
         if not torch.isfinite(loss):
-            raise ConfigError(
-                f"the training of {self.name} went astray: the loss is {float(loss.detach())} at time {piece.time[0]}; "
-                f"lower the learning rate, which is {self.learning_rate}"
-            )
+            raise self._astray(f"the loss is {float(loss.detach())} at time {piece.time[0]}")
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
@@ -181,7 +178,13 @@ class Learner(Method):
         if not len(valid):
             return float("nan")
         scores = self._ask(valid, *_paired(valid, negative))
+        if not np.isfinite(scores).all():
+            raise self._astray("scores of the validation events are not finite")
         return float(roc_auc_score(np.repeat([1, 0], len(valid)), scores))
+
+    def _astray(self, what: str) -> ConfigError:
+        cure = f"lower the learning rate, which is {self.learning_rate}"
+        return ConfigError(f"the training of {self.name} went astray: {what}; {cure}")
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""

@@ -17,9 +17,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from tapgnn.data.negatives import NegativeSampler, Purpose, chance
+from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 Table = NDArray[np.float32]
+ASTRAY, CURE = "the training went astray", "lower the learning rate"
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,10 @@ class Pairs:
         return len(self.label)
 
     def auc(self, scores: Floats) -> float:
-        """The area under the ROC curve of scores [2 E]."""
+        """The area under the ROC curve of scores [2 E]; an error where they are not finite."""
+        if not np.isfinite(scores).all():
+            broken = int((~np.isfinite(scores)).sum())
+            raise ConfigError(f"{ASTRAY}: {broken} of {len(scores)} scores are not finite; {CURE}")
         return float(roc_auc_score(self.label, scores))
 
 
@@ -62,6 +67,9 @@ class PairClassifier:
     """Logistic regression on [z_u, z_v]."""
 
     def __init__(self, table: Table, pairs: Pairs) -> None:
+        if not np.isfinite(table).all():
+            broken = int((~np.isfinite(table)).any(axis=1).sum())
+            raise ConfigError(f"{ASTRAY}: the vectors of {broken} of {len(table)} nodes are not finite; {CURE}")
         self.table = table
         model = LogisticRegression(max_iter=1_000).fit(self._features(pairs.src, pairs.dst), pairs.label)
         self._weight, self._bias = model.coef_[0], float(model.intercept_[0])
