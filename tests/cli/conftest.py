@@ -5,6 +5,12 @@ import pytest
 from tests.cli.command import SMALL, tapgnn
 
 
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path_factory, monkeypatch):
+    """What a command writes beside itself stays out of the project."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+
+
 @pytest.fixture(scope="session")
 def log(tmp_path_factory):
     path = tmp_path_factory.mktemp("log") / "payments.csv"

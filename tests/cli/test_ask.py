@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import shutil
 import subprocess
 import sys
 
@@ -228,3 +229,63 @@ import tapgnn.evaluation
 assert not [name for name in sys.modules if name.split(".")[0] == "sklearn"]
 """
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("command", ["embed", "score", "rank", "classify"])
+def test_a_file_and_json_are_both_written_when_both_are_asked_for(command, model, names, log, tmp_path):
+    later = put(tmp_path, "later.csv", later_rows(log, LATER))
+    words = {
+        "embed": (names[0],),
+        "score": ("--src", names[0], "--dst", names[1]),
+        "rank": (names[0],),
+        "classify": (later,),
+    }[command]
+    plain = tapgnn(command, model, *words)
+    both = tapgnn(command, model, *words, "--json", "--out", tmp_path / "new" / "answer.csv")
+    assert (tmp_path / "new" / "answer.csv").read_text() == plain.out
+    assert both.out.count("\n") == 1
+    assert both.last == tapgnn(command, model, *words, "--json").last
+
+
+def later_rows(log, time):
+    head, *rows = log.read_text().splitlines()[:4]
+    cells = [row.split(",") for row in rows]
+    return (
+        "\n".join([head, *(",".join([*row[:2], str(time + place), *row[3:]]) for place, row in enumerate(cells))])
+        + "\n"
+    )
+
+
+def test_an_answer_that_has_no_place_is_refused_at_once(model, names, tmp_path):
+    put(tmp_path, "file", "")
+    assert "is a folder; pass the name of a file" in tapgnn("rank", model, names[0], "--out", tmp_path).refusal
+    assert (
+        "is a file; pass the name of a folder"
+        in tapgnn("rank", model, names[0], "--out", tmp_path / "file" / "x").refusal
+    )
+
+
+def test_a_pair_and_a_file_of_pairs_are_not_asked_together(model, names, tmp_path):
+    queries = ("--queries", put(tmp_path, "pairs.csv", "src,dst\na,b\n"))
+    for pair in (("--src", names[0]), ("--dst", names[0]), ("--src", names[0], "--dst", names[1])):
+        assert "pass either both --src and --dst, or --queries" in tapgnn("score", model, *pair, *queries).refusal
+
+
+def test_the_past_is_answered_from_the_log(model, log, library, names, tmp_path):
+    events = read_events(log)
+    past = float(events.time[1_000])
+    assert "--log" in tapgnn("embed", model, names[0], "--time", past).refusal
+    found = tapgnn("embed", model, *names, "--time", past, "--log", log, "--json").last["embeddings"]
+    again = TAPGNN.load(model)
+    again.remember(read_events(log, vocabulary=again.vocabulary, label=""))
+    np.testing.assert_allclose(found, again.embed(names, past), rtol=1e-6)
+    short = put(tmp_path, "short.csv", "\n".join(log.read_text().splitlines()[:500]) + "\n")
+    assert "has observed events up to" in tapgnn("embed", model, names[0], "--time", past, "--log", short).refusal
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"reading": 3}', '{"reading": {"colour": 1}}', "{"])
+def test_a_damaged_note_of_a_fit_is_one_line(damage, model, log, tmp_path):
+    copy = shutil.copytree(model, tmp_path / "model")
+    put(copy, "fit.json", damage)
+    later = put(tmp_path, "later.csv", later_rows(log, LATER))
+    assert "fit.json is damaged" in tapgnn("classify", copy, later).refusal

@@ -67,6 +67,8 @@ def test_numbers_name_columns_too(tmp_path):
         ("width = ", "run.toml is not TOML"),
         ("width = 3\nwidth = 4", "run.toml is not TOML"),
         ("width = 0", "width must be at least 1"),
+        ("learning-rate = 0.1\nlearning_rate = 0.2", "'learning_rate' is given a second time, in another spelling"),
+        ("facts = true\nno-facts = true", "'no-facts' is given a second time"),
     ],
 )
 def test_what_the_command_does_not_know_is_refused(line, says, tmp_path, log):

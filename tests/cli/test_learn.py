@@ -12,6 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn import TAPGNN
+from tapgnn.cli.outcome import verdict
 from tapgnn.data import load_dataset, read_events
 from tapgnn.evaluation import checksum
 from tapgnn.evaluation import evaluate as library_evaluate
@@ -44,6 +45,7 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.last["name"] == "payments.csv"
     assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
     assert outcome.last["classification"]["positives"] == 150
+    assert outcome.last["data_sha256"] == checksum(load_dataset(log))
     page = (folder / "report.html").read_text()
     assert "imulated" in page
     assert "recency" in page
@@ -254,7 +256,7 @@ def test_evaluate_gives_what_the_library_gives_with_the_heuristics_beside_it(log
     assert all("auc_mean" in row for row in outcome.last["baselines"].values())
     assert outcome.out.count("\n") == 1
     assert all(name in outcome.err for name in ("tapgnn", *outcome.last["baselines"]))
-    assert "seed 1  epoch 1.0 of 1" in outcome.err
+    assert "seed 1  epoch 1.00 of 1" in outcome.err
     assert "imulated" in (tmp_path / "report.html").read_text()
 
 
@@ -263,4 +265,69 @@ def test_the_strict_protocol_is_the_default_and_the_table_goes_to_standard_outpu
     assert outcome.code == 0
     assert "protocol strict" in outcome.out
     assert "MRR" in outcome.out
+    for kind in ("known nodes", "new nodes", "historical", "inductive"):
+        assert kind in outcome.out
     assert "the best trivial method" in outcome.err
+
+
+def test_evaluate_always_leaves_results_and_a_report(log, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 1, "--json")
+    folder = tmp_path / "tapgnn-evaluation" / "payments.csv"
+    assert outcome.out.count("\n") == 1
+    assert outcome.last == json.loads((folder / "evaluation.json").read_text())
+    assert "imulated" in (folder / "report.html").read_text()
+    assert "tapgnn-evaluation/payments.csv/report.html (--out chooses the folder)" in outcome.err
+
+
+@pytest.mark.parametrize("command", ["evaluate", "fit"])
+def test_a_place_that_cannot_be_written_is_refused_before_the_training(command, log, tmp_path):
+    put(tmp_path, "file", "")
+    for out in (tmp_path / "file", tmp_path / "file" / "below" / "it"):
+        assert "is a file; pass the name of a folder" in tapgnn(command, log, "--out", out).refusal
+
+
+def test_results_are_printed_even_where_the_files_cannot_be_written(log, tmp_path):
+    (tmp_path / "evaluation.json.part").mkdir()
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 1, "--json", "--out", tmp_path)
+    assert outcome.code == 2
+    assert outcome.last["auc_mean"] > 0.5
+    assert "Is a directory" in outcome.err
+
+
+def test_resume_refuses_another_log_of_the_same_length(log, tmp_path):
+    head, *rows = log.read_text().splitlines()
+    other = put(tmp_path, "other.csv", "\n".join([head, *(row.replace("m00", "x00") for row in rows)]) + "\n")
+    assert tapgnn("fit", log, "--out", tmp_path / "model", *SMALL).code == 0
+    again = ("fit", other, "--out", tmp_path / "model", "--width", 16, "--epochs", 2, "--resume")
+    assert "other data or settings" in tapgnn(*again).refusal
+
+
+def test_a_simulation_with_too_little_fraud_names_the_option(tmp_path):
+    path = tmp_path / "few.csv"
+    tapgnn("simulate", path, "--events", 500, "--accounts", 60, "--merchants", 20, "--days", 9, "--fraud", 0.002)
+    refusal = tapgnn("fit", path, "--out", tmp_path / "model", "--classify").refusal
+    assert "more fraud with --fraud 0.05, or leave --classify and --label out" in refusal
+
+
+@pytest.mark.parametrize(
+    ("own", "rival", "spread", "says"),
+    [
+        (0.9, 0.8, 0.0, "AUC 0.9000, 0.1000 above the best trivial method, recency (0.8000)"),
+        (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): here the model has learnt nothing"),
+        (0.9, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
+        (
+            0.9,
+            0.901,
+            0.002,
+            "level with the best trivial method, recency (0.9010): the difference is within the spread",
+        ),
+    ],
+)
+def test_a_verdict_does_not_call_a_tie_a_defeat(own, rival, spread, says):
+    rows = {
+        "tapgnn": {"auc_mean": own, "auc_std": spread},
+        "recency": {"auc_mean": rival},
+        "popularity": {"auc_mean": 0.5},
+    }
+    assert says in verdict(rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_text
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,8 +12,8 @@ import typer
 
 from tapgnn.cli.config import ConfigFile
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, set_threads
-from tapgnn.cli.output import print_json, write_csv
-from tapgnn.errors import QueryError
+from tapgnn.cli.output import check_file, print_json, write_csv
+from tapgnn.errors import ModelFileError, QueryError
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
@@ -35,14 +36,17 @@ class Opening:
     ] = None
     threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch.")] = 1
 
-    def model(self, folder: str) -> TAPGNN:
-        """The model, having observed what there is to observe."""
+    def model(self, folder: str, log: Path | None = None) -> TAPGNN:
+        """The model, having observed what there is to observe; with its log it can be asked about the past."""
         from tapgnn.estimator import TAPGNN
 
+        check_file(self.out)
         set_threads(self.threads)
         model = TAPGNN.load(folder)
+        if log is not None:
+            model.remember(_events(model, folder, log))
         if self.observe is not None:
-            model.observe(_later_events(model, folder, self.observe))
+            model.observe(_events(model, folder, self.observe))
         return model
 
 
@@ -59,11 +63,11 @@ class Asking(Opening):
         ),
     ] = None
 
-    def open(self, folder: str) -> tuple[TAPGNN, float]:
+    def open(self, folder: str, log: Path | None = None) -> tuple[TAPGNN, float]:
         """The model, and the time that is asked about."""
         from tapgnn.cli.queries import parse_time
 
-        model = self.model(folder)
+        model = self.model(folder, log)
         if self.time is not None:
             return model, parse_time(self.time)
         return model, model.state_.clock + model.model_.config.unit
@@ -74,18 +78,24 @@ Queries = Annotated[
 ]
 
 
-def _later_events(model: TAPGNN, folder: str, path: Path) -> Any:
+def _events(model: TAPGNN, folder: str, path: Path) -> Any:
     """Events read with the options that the model was fitted with."""
     from tapgnn.cli.learn import FIT
-    from tapgnn.data import read_events
+    from tapgnn.data import load_dataset
 
     options = Reading().options()
     note = Path(folder) / FIT
     if note.is_file():
-        options = Reading(**json_text.loads(note.read_text(encoding="utf-8"))["reading"]).options()
+        try:
+            options = Reading(**json_text.loads(note.read_text(encoding="utf-8"))["reading"]).options()
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ModelFileError(
+                f"{note} is damaged: it does not say how the log was read; restore it, fit again, or remove it to read "
+                "with the usual options"
+            ) from None
     # What kind an event was may not be known yet.
     options["label"] = ""
-    return read_events(path, vocabulary=model.model_.vocabulary, **options)
+    return load_dataset(str(path), vocabulary=model.vocabulary, **options)
 
 
 @grouped
@@ -94,6 +104,14 @@ def embed(
     asking: Asking,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
     queries: Queries = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="EVENTS",
+            help="The log that the model was fitted on, read as in 'fit': it is replayed for times before its end.",
+            show_default=False,
+        ),
+    ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
@@ -104,7 +122,7 @@ def embed(
     from tapgnn.cli.queries import as_id, mention_strangers, read_queries
 
     _one_of("NODES", bool(nodes), queries)
-    fitted, time = asking.open(model)
+    fitted, time = asking.open(model, log)
     if queries is not None:
         asked = read_queries(queries, ("node", "time"), fitted, time)
     else:
@@ -112,11 +130,9 @@ def embed(
     ids, times = [row[0] for row in asked], [row[1] for row in asked]
     mention_strangers(fitted, ids)
     vectors = fitted.embed(ids, times)
-    if json:
-        print_json({"nodes": ids, "times": times, "embeddings": vectors})
-        return
     header = ["node", "time", *(f"z{place}" for place in range(vectors.shape[1]))]
-    write_csv(header, ([*row, *vector.tolist()] for row, vector in zip(asked, vectors, strict=True)), asking.out)
+    rows = ([*row, *vector.tolist()] for row, vector in zip(asked, vectors, strict=True))
+    _answer(header, rows, {"nodes": ids, "times": times, "embeddings": vectors}, asking.out, json)
 
 
 @grouped
@@ -137,7 +153,7 @@ def score(
     from tapgnn.cli.queries import as_id, mention_strangers, read_queries
 
     pair = [name for name in (src, dst) if name is not None]
-    _one_of("both --src and --dst", len(pair) == 2, queries)
+    _one_of("both --src and --dst", bool(pair), queries, whole=len(pair) != 1)
     fitted, time = asking.open(model)
     if queries is not None:
         asked = read_queries(queries, ("src", "dst", "time"), fitted, time)
@@ -147,7 +163,8 @@ def score(
     mention_strangers(fitted, [*left, *right])
     chances = fitted.score(left, right, times).tolist()
     rows = [(*row, chance) for row, chance in zip(asked, chances, strict=True)]
-    _answer(("src", "dst", "time", "probability"), rows, "scores", asking.out, json)
+    header = ("src", "dst", "time", "probability")
+    _answer(header, rows, {"scores": _objects(header, rows)}, asking.out, json)
 
 
 @grouped
@@ -168,11 +185,9 @@ def rank(
     source = as_id(src, fitted.model_.vocabulary)
     mention_strangers(fitted, [source])
     best = fitted.rank(source, time, k)
-    if json:
-        found = [{"dst": name, "probability": chance} for name, chance in best]
-        print_json({"src": source, "time": time, "destinations": found})
-        return
-    write_csv(("rank", "dst", "probability"), ((place + 1, *row) for place, row in enumerate(best)), asking.out)
+    found = {"src": source, "time": time, "destinations": _objects(("dst", "probability"), best)}
+    rows = ((place + 1, *row) for place, row in enumerate(best))
+    _answer(("rank", "dst", "probability"), rows, found, asking.out, json)
 
 
 @grouped
@@ -193,22 +208,28 @@ def classify(
     fitted = opening.model(model)
     if fitted.classifier_ is None:
         raise QueryError(f"{model} has learnt no labels; fit it again with --classify on a log that has them")
-    later = _later_events(fitted, model, events)
+    later = _events(fitted, model, events)
     chances = fitted.classify(later).tolist()
     names = later.vocabulary.ids
     header = ("src", "dst", "time", "probability")
     ends = ([names[row] for row in column] for column in (later.src, later.dst))
-    _answer(header, [*zip(*ends, later.time.tolist(), chances, strict=True)], "events", opening.out, json)
+    rows = [*zip(*ends, later.time.tolist(), chances, strict=True)]
+    _answer(header, rows, {"events": _objects(header, rows)}, opening.out, json)
 
 
-def _answer(header: tuple[str, ...], rows: list[tuple[Any, ...]], name: str, out: Path | None, as_json: bool) -> None:
-    """Rows as CSV, or as one JSON object that lists them under a name."""
-    if as_json:
-        print_json({name: [dict(zip(header, row, strict=True)) for row in rows]})
-    else:
+def _answer(header: Sequence[str], rows: Iterable[Sequence[Any]], found: Any, out: Path | None, as_json: bool) -> None:
+    """Rows as CSV in a file or on standard output, the latter unless one JSON object is to stand there."""
+    if out is not None or not as_json:
         write_csv(header, rows, out)
+    if as_json:
+        print_json(found)
 
 
-def _one_of(what: str, given: bool, queries: Path | None) -> None:
-    if given == (queries is not None):
+def _objects(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:
+    """Each row as an object."""
+    return [dict(zip(header, row, strict=True)) for row in rows]
+
+
+def _one_of(what: str, given: bool, queries: Path | None, whole: bool = True) -> None:
+    if given == (queries is not None) or not whole:
         raise QueryError(f"pass either {what}, or --queries with a file")

@@ -58,6 +58,8 @@ def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
         if name not in known:
             raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {_nearest(name, known)}")
         option, sign = known[name]
+        if option.name in defaults:
+            raise ConfigError(f"{path}: {key!r} is given a second time, in another spelling; leave one of them out")
         defaults[option.name] = _value(f"{path}: {key}", value, option, sign)
     return defaults
 

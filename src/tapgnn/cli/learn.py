@@ -11,7 +11,7 @@ import typer
 from tapgnn.cli.config import ConfigFile
 from tapgnn.cli.log import Log, read_log
 from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
-from tapgnn.cli.output import print_json, say, show, write_json
+from tapgnn.cli.output import check_folder, print_json, say, show, write_json
 from tapgnn.cli.watching import Board, Metrics, Screen
 from tapgnn.errors import ConfigError, ModelFileError
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tapgnn.training.link_prediction import Listener
 
 FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl", "report.html"
+FOLDER = "tapgnn-evaluation"
 
 
 @grouped
@@ -34,7 +35,7 @@ def evaluate(
     seeds: SeedsOption = 5,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=False),
+        typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=f"{FOLDER}/EVENTS"),
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
@@ -46,24 +47,28 @@ def evaluate(
     them has learnt nothing.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.outcome import report_evaluation, result_table, summaries, verdict
+    from tapgnn.cli.outcome import kind_table, report_evaluation, result_table, summaries, verdict
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
+    folder = Path(FOLDER) / log.name if out is None else out
+    check_folder(folder)
     opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
     with Screen(opening, estimator.epochs, seeds) as screen:
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     show(title, result_table(rows), json)
+    if (kinds := kind_table(rows)) is not None:
+        show("AUC by kind of question", kinds, json)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
-    if out is not None:
-        write_json(out / EVALUATION, results)
-        report_evaluation(out / REPORT, log, found)
-        say(f"results in {out / EVALUATION}, report in {out / REPORT}")
+    # First, so that what was computed is not lost where a file cannot be written.
     if json:
         print_json(results)
+    write_json(folder / EVALUATION, results)
+    report_evaluation(folder / REPORT, log, found)
+    say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
     if found.results["interrupted"]:
         done = len(found.results["seeds"])
         say(f"stopped; the figures are those of the {done} of {seeds} seeds that were complete")
@@ -108,7 +113,7 @@ def fit(
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
     if wanted:
-        check_labels(log.events)
+        check_labels(log.events, log.simulated)
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them"
     _train(estimator, train, valid, out, resume, Screen(opening, estimator.epochs), board)
@@ -129,6 +134,7 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 
     if resume and force:
         raise ConfigError("pass --resume to go on with a training or --force to begin anew, not both")
+    check_folder(out)
     held = (out / "model.json").exists() or (out / FILE).exists()
     if held and not (resume or force):
         raise ModelFileError(
@@ -176,6 +182,7 @@ def _finish(
 ) -> dict[str, Any]:
     """Let the model observe the whole log, save it, and say what it is worth; gives the results."""
     from tapgnn.cli.outcome import examine_fit, report_fit, result_table, verdict
+    from tapgnn.events import checksum
 
     found = examine_fit(model, *parts)
     model.observe(parts[1])
@@ -186,6 +193,7 @@ def _finish(
         "simulated": log.simulated,
         "model_sha256": digest,
         **_results(model, found, learnt),
+        "data_sha256": checksum(log.events),
         "reading": asdict(reading),
     }
     write_json(out / FIT, result)

@@ -164,7 +164,6 @@ class Learning:
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; options that do not fit are refused here, before anything is read."""
-        from tapgnn.errors import ConfigError
         from tapgnn.estimator import TAPGNN
 
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
@@ -176,8 +175,6 @@ class Learning:
         found = TAPGNN(**chosen, options=options or None)
         found.config()
         found.settings()
-        if found.seed < 0:
-            raise ConfigError(f"seed must not be negative, not {found.seed}")
         return found
 
 

@@ -19,14 +19,26 @@ from tapgnn.data import describe
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation import NAME, Evaluation, checksum, examine, versions
-from tapgnn.events import Events
+from tapgnn.evaluation import NAME, Evaluation, examine, versions
+from tapgnn.events import Events, checksum
 from tapgnn.report import Report, write_report
 from tapgnn.training.classification import Classification
 
 LARGEST_EXAM = 50_000
-COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10", "historical_auc": "AUC (hist.)"}
-HISTORICAL = "AUC (hist.): false destinations that the source had met before"
+COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10"}
+KINDS = {
+    "transductive_auc": "known nodes",
+    "inductive_auc": "new nodes",
+    "historical_auc": "historical",
+    "inductive_negatives_auc": "inductive",
+}
+EXPLAINED = (
+    "known nodes: both ends occur in training (transductive); new nodes: one does not (inductive); both against random "
+    "false destinations. historical: false destinations that the source met in training; inductive: such as it meets "
+    "only later"
+)
+# Below this, two areas look alike in a table.
+SMALLEST_GAP = 5e-5
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
@@ -35,16 +47,17 @@ def cut_for_validation(events: Events) -> tuple[Events, Events]:
     return events.slice(0, len(events) - len(test)), test
 
 
-def check_labels(events: Events) -> None:
+def check_labels(events: Events, simulated: bool = False) -> None:
     """Refuse, before a long training, a log whose labels cannot be learnt."""
     if events.labels is None:
         raise EventError("there is no label to learn; name its column with --label, or leave --classify out")
     parts = split_strict(events)
+    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "take a longer log"
     for part, name in ((parts.train, "first 70 %"), (parts.valid, "next 15 %"), (parts.test, "last 15 %")):
         if part.labels is not None and len(np.unique(part.labels > 0)) < 2:
             raise EventError(
                 f"the {name} of the events have only one kind of label, and both are needed there to learn them; "
-                "take a longer log, or leave --classify and --label out"
+                f"{longer}, or leave --classify and --label out"
             )
 
 
@@ -66,9 +79,17 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 def result_table(rows: Mapping[str, Mapping[str, float]]) -> Table:
     """Methods and their figures side by side; the best of a column is bold."""
-    shown = {stem: name for stem, name in COLUMNS.items() if _figure(rows[NAME], stem) is not None}
+    return _table(rows, COLUMNS, None)
+
+
+def kind_table(rows: Mapping[str, Mapping[str, float]]) -> Table | None:
+    """AUC by kind of node and of false destination, where the protocol tells them apart."""
+    return _table(rows, KINDS, EXPLAINED) if any(_figure(rows[NAME], stem) is not None for stem in KINDS) else None
+
+
+def _table(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, str], caption: str | None) -> Table:
+    shown = {stem: name for stem, name in columns.items() if _figure(rows[NAME], stem) is not None}
     best = {stem: max(_figure(row, stem) or 0.0 for row in rows.values()) for stem in shown}
-    caption = HISTORICAL if "historical_auc" in shown else None
     table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False)
     table.add_column("method", no_wrap=True)
     for name in shown.values():
@@ -89,6 +110,10 @@ def verdict(rows: Mapping[str, Mapping[str, float]]) -> str:
     trivial = {name: _figure(row, "auc") or 0.0 for name, row in rows.items() if name != NAME}
     rival = max(trivial, key=lambda name: trivial[name])
     gap = own - trivial[rival]
+    doubt = max(SMALLEST_GAP, *(row.get("auc_std", 0.0) for row in (rows[NAME], rows[rival])))
+    if abs(gap) < doubt:
+        cause = ": the difference is within the spread over seeds" if doubt > SMALLEST_GAP else ""
+        return f"AUC {own:.4f}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
     word = "above" if gap > 0 else "below"
     end = "" if gap > 0 else ": here the model has learnt nothing that is not simpler to have"
     return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"

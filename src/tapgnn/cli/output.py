@@ -14,6 +14,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tapgnn.errors import ConfigError
+
 
 def say(message: str, console: Console | None = None) -> None:
     """A remark on standard error, as it stands; a bar that is drawn there has a console of its own."""
@@ -43,6 +45,25 @@ def write_text(path: Path, text: str) -> None:
     part = path.with_name(path.name + ".part")
     part.write_text(text, encoding="utf-8", newline="\n")
     os.replace(part, path)
+
+
+def check_folder(folder: Path, option: str = "--out") -> None:
+    """Refuse, before any work is done, a folder that could not be made or written to."""
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if not place.is_dir():
+        raise ConfigError(f"{option} {folder}: {place} is a file; pass the name of a folder")
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise ConfigError(f"{option} {folder}: nothing can be written in {place}; pass another folder with {option}")
+
+
+def check_file(path: Path | None) -> None:
+    """The same of a file that --out names, where it names one."""
+    if path is not None:
+        if path.is_dir():
+            raise ConfigError(f"--out {path} is a folder; pass the name of a file")
+        check_folder(path.parent)
 
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]], path: Path | None = None) -> None:

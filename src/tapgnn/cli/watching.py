@@ -61,7 +61,7 @@ class Screen:
             self._draw(self.bar, step)
         elif step.valid_auc is not None:
             place = f"seed {seed}  " if self.seeds > 1 else ""
-            place += f"epoch {step.epoch + step.done / step.total:.1f} of {self.epochs}"
+            place += f"epoch {step.epoch + step.done / step.total:.2f} of {self.epochs}"
             mark = "  best so far" if better else ""
             say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}  {self.speed:,.0f} events/s{mark}")
 
