@@ -86,7 +86,7 @@ def test_the_gradients_of_a_batch_are_those_of_the_equations(method):
     def gradients(found):
         one.network.zero_grad()
         (found * pull).sum().backward()
-        return {name: tensor.grad for name, tensor in one.network.named_parameters() if tensor.grad is not None}
+        return {name: t.grad.to_dense() for name, t in one.network.named_parameters() if t.grad is not None}
 
     wanted = gradients(torch.stack([memory[node] for node in nodes]))
     state, nothing = one._empty_state(), np.empty(0, dtype=np.int64)

@@ -15,6 +15,9 @@ and score the validation events from there. The best weights and the state that 
 and restored together; the state that training carries along, which weights of many moments have made, is never asked.
 Training stops after `patience` epochs without a better AUC. Without validation events the last weights are kept. Where
 a state is the log itself (TGAT, TDGNN, GraphSAGE*), reading the training events again costs next to nothing.
+
+Node vectors (`vectors` of the network) have sparse gradients and an optimizer that touches the rows of a batch alone,
+so that a step costs the same however many nodes there are; as with TAP-GNN, their gradients are not clipped.
 """
 
 from __future__ import annotations
@@ -38,6 +41,7 @@ from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
 logger = logging.getLogger(__name__)
+VECTORS = "vectors."
 
 
 class Learner(Method):
@@ -107,13 +111,13 @@ class Learner(Method):
     def _train(
         self, train: Events, valid: Events, negative: Ints, sampler: NegativeSampler, rng: np.random.Generator
     ) -> None:
-        optimizer = self._optimizer()
+        optimizers = self._optimizers()
         best, best_auc, best_epoch = (self.network.state_dict(), self._empty_state()), -np.inf, 0.0
         self.history = []
         for epoch in range(self.epochs):
             if epoch - best_epoch >= self.patience:
                 break
-            for share, loss in self._epoch(train, sampler, rng, optimizer):
+            for share, loss in self._epoch(train, sampler, rng, optimizers):
                 kept, found = self._look(train, valid, negative)
                 self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": found})
                 logger.info("%s: %s", self.name, self.history[-1])
@@ -123,7 +127,7 @@ class Learner(Method):
         self.network.load_state_dict(weights)
 
     def _epoch(
-        self, train: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizer: torch.optim.Optimizer
+        self, train: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
     ) -> Iterator[tuple[float, float]]:
         """Train along the log; whenever validation is due, the share of it that was read and the mean loss."""
         due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
@@ -131,7 +135,7 @@ class Learner(Method):
         self.state = self._empty_state()
         self.network.train()
         for piece in train.chunks(self.batch):
-            losses.append(self._step(piece, sampler, rng, optimizer))
+            losses.append(self._step(piece, sampler, rng, optimizers))
             done += len(piece)
             if done >= due[0]:
                 due = [mark for mark in due if mark > done]
@@ -149,17 +153,18 @@ class Learner(Method):
         self.network.train()
         return kept, found
 
-    def _optimizer(self) -> torch.optim.Optimizer:
-        vectors = [tensor for name, tensor in self.network.named_parameters() if name.startswith("vectors.")]
-        others = [tensor for name, tensor in self.network.named_parameters() if not name.startswith("vectors.")]
-        groups = [
-            {"params": others, "weight_decay": self.weight_decay},
-            {"params": vectors, "lr": self.learning_rate * self.vector_rate},
+    def _optimizers(self) -> list[torch.optim.Optimizer]:
+        """Adam, and one that touches only the rows of the node vectors that a batch has read."""
+        named = list(self.network.named_parameters())
+        vectors = [tensor for name, tensor in named if name.startswith(VECTORS)]
+        others = [tensor for name, tensor in named if not name.startswith(VECTORS)]
+        return [
+            torch.optim.Adam(others, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True),
+            torch.optim.SparseAdam(vectors, lr=self.learning_rate * self.vector_rate),
         ]
-        return torch.optim.Adam([group for group in groups if group["params"]], lr=self.learning_rate, fused=True)
 
     def _step(
-        self, piece: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizer: torch.optim.Optimizer
+        self, piece: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
     ) -> float:
         negative = sampler.draw(piece.src, piece.dst, rng)[:, 0]
         logits = self._along(piece, *_paired(piece, negative))
@@ -167,10 +172,12 @@ class Learner(Method):
         loss = softplus(torch.where(happened, -logits, logits)).mean()
         if not torch.isfinite(loss):
             raise self._astray(f"the loss is {float(loss.detach())} at time {piece.time[0]}")
-        optimizer.zero_grad()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.network.parameters(), 1.0)
-        optimizer.step()
+        nn.utils.clip_grad_norm_(optimizers[0].param_groups[0]["params"], 1.0)
+        for optimizer in optimizers:
+            optimizer.step()
         return float(loss.detach())
 
     def _validate(self, valid: Events, negative: Ints) -> float:

@@ -13,13 +13,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn.functional import embedding
 
 from tapgnn.errors import EventError
 from tapgnn.events import Events, Ints
 
 
 class NodeVectors(nn.Module):
-    """A learned vector per training node; row 0 is the unknown one."""
+    """A learned vector per training node, with sparse gradients; row 0 is the unknown one."""
 
     def __init__(self, train: Events, width: int, dropout: float = 0.1) -> None:
         super().__init__()
@@ -39,7 +40,7 @@ class NodeVectors(nn.Module):
         rows = torch.from_numpy(self.rows(nodes))
         if self.training and self.dropout:
             rows = rows * (torch.rand(len(rows)) >= self.dropout)
-        return self.weight[rows]
+        return embedding(rows, self.weight, sparse=True)
 
 
 class LinkHead(nn.Module):
