@@ -26,7 +26,7 @@ from tapgnn.data.splits import split_strict
 def classify(log, options, seed):
     """AUC and average precision on the last 15 % of a labelled log."""
     split = split_strict(log)
-    model = TAPGNN(preset=options.preset, kernel=options.kernel, epochs=options.epochs, seed=seed)
+    model = TAPGNN(preset=options.preset, kernel=options.kernel, width=options.width, epochs=options.epochs, seed=seed)
     model.fit(split.train, split.valid)
     found = model.fit_classifier(log)
     return {
@@ -47,10 +47,15 @@ def main():
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--preset", default="adaptive")
     parser.add_argument("--kernel", default=None)
+    parser.add_argument("--width", type=int, default=None)
+    parser.add_argument("--events", type=int, default=50_000, help="of the simulated log")
+    parser.add_argument("--fraud", type=float, default=0.01, help="the share of it; a short log needs more")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    log = simulate(50_000, accounts=3_000, merchants=300, fraud=0.01) if options.log == "simulated" else None
-    log = load_dataset(options.log) if log is None else log
+    if options.log == "simulated":
+        log = simulate(options.events, accounts=3_000, merchants=300, fraud=options.fraud)
+    else:
+        log = load_dataset(options.log)
     runs = []
     for seed in range(options.seeds):
         runs.append(classify(log, options, seed))

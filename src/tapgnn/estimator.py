@@ -36,7 +36,7 @@ from tapgnn.events import Events, Id, Vocabulary
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-from tapgnn.training.classification import Classification, Classifier, describe_events, train_classifier
+from tapgnn.training.classification import Classification, Classifier, score_events, train_classifier
 from tapgnn.training.examination import examine
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
 from tapgnn.training.replay import represent_along
@@ -290,8 +290,7 @@ class TAPGNN:
         check_events(events, self.model_.vocabulary)
         if self.classifier_ is None:
             raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
-        description, _ = describe_events(self.model_, self.state_.copy(), events)
-        return torch.sigmoid(self.classifier_(torch.from_numpy(description)).double()).numpy()
+        return score_events(self.classifier_, self.model_, self.state_.copy(), events)
 
     def save(self, folder: str | Path) -> str:
         """Write model, state and classifier into a folder; returns the model's hash."""

@@ -1,14 +1,33 @@
 """Event classification: labels that follow from history are learnt from history."""
 
+import json
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
 
 from tapgnn import TAPGNN, Events
+from tapgnn.data import load_dataset
+from tapgnn.data.simulator import simulate
+from tapgnn.data.splits import split_strict
 from tapgnn.errors import EventError, QueryError
-from tapgnn.training.classification import describe_events, train_classifier
+from tapgnn.training import classification
+from tapgnn.training.classification import (
+    BATCH,
+    PATIENCE,
+    balanced_batches,
+    choose_rows,
+    describe_events,
+    fit_classifier,
+    train_classifier,
+)
 
 from ..streams import tiny_model
+
+ROOT = Path(__file__).parents[2]
 
 
 def bursts(size=4_000, seed=0, features=False):
@@ -72,3 +91,102 @@ def test_logs_without_two_classes_are_refused():
     with pytest.raises(EventError, match="one class only"):
         train_classifier(model, one)
     assert torch.is_grad_enabled()
+
+
+def test_half_of_every_batch_is_of_the_rare_kind_and_every_other_event_comes_once():
+    labels = np.zeros(3_000, dtype=int)
+    labels[[5, 700, 2_900]] = 1
+    batches = list(balanced_batches(labels, np.random.default_rng(0)))
+    assert len(batches) == 2 * 2_997 // BATCH
+    for rows in batches:
+        assert len(rows) <= 1.2 * BATCH
+        assert labels[rows].mean() == 0.5
+    every = np.concatenate(batches)
+    np.testing.assert_array_equal(np.sort(every[labels[every] == 0]), np.flatnonzero(labels == 0))
+    assert set(every[labels[every] == 1]) == {5, 700, 2_900}
+
+
+def test_learning_stops_after_ten_epochs_without_a_better_score_and_keeps_the_best(monkeypatch):
+    rng = np.random.default_rng(0)
+    inputs, labels = torch.from_numpy(rng.normal(size=(200, 4)).astype(np.float32)), np.arange(200) % 4 // 3
+    seen = []
+
+    def rises_four_times(_, scores):
+        seen.append(scores.copy())
+        return min(len(seen), 4) / 10
+
+    monkeypatch.setattr(classification, "auc", rises_four_times)
+    classifier, best = fit_classifier(inputs, labels, inputs, labels, seed=0)
+    assert PATIENCE == 10
+    assert len(seen) == 4 + PATIENCE
+    assert best == 0.4
+    with torch.no_grad():
+        np.testing.assert_array_equal(classifier(inputs).numpy(), seen[3])
+
+
+def test_rows_to_learn_from_are_all_or_the_rare_ones_and_a_sample():
+    rng = np.random.default_rng(0)
+    labels = (np.arange(1_000) % 50 == 0).astype(int)
+    np.testing.assert_array_equal(choose_rows(labels, 1_000, rng), np.arange(1_000))
+    rows = choose_rows(labels, 100, rng)
+    assert len(rows) == len(np.unique(rows)) == 100
+    assert (np.diff(rows) > 0).all()
+    assert labels[rows].sum() == 20
+    assert labels[choose_rows(labels, 30, rng)].sum() == 15
+    assert labels[choose_rows(1 - labels, 100, rng)].sum() == 20
+
+
+def test_a_long_log_is_described_in_pieces_and_learnt_from_a_sample(monkeypatch):
+    log = bursts()
+    model = TAPGNN(width=16, epochs=1).fit(log.slice(0, 3_000))
+    whole = model.fit_classifier(log)
+    described = []
+    describe = classification.describe_events
+    monkeypatch.setattr(
+        classification, "describe_events", lambda *given: described.append(len(given[2])) or describe(*given)
+    )
+    monkeypatch.setattr(classification, "PIECE", 300)
+    in_pieces = model.fit_classifier(log)
+    assert max(described) == 300
+    assert sum(described) == len(log)
+    np.testing.assert_allclose(in_pieces.scores, whole.scores, atol=1e-3)
+    monkeypatch.setattr(classification, "LARGEST", 1_000)
+    sampled = model.fit_classifier(log)
+    assert len(sampled.labels) == len(whole.labels)
+    assert sampled.test_auc > 0.85
+    later = log.slice(3_500, 4_000)
+    model.observe(log.slice(3_000, 3_500))
+    in_pieces = model.classify(later)
+    monkeypatch.setattr(classification, "PIECE", 1 << 16)
+    np.testing.assert_allclose(in_pieces, model.classify(later), atol=1e-4)
+
+
+def test_fraud_of_the_simulator_is_learnt():
+    log = simulate(12_000, accounts=600, merchants=100, fraud=0.02)
+    split = split_strict(log)
+    found = TAPGNN(width=16, epochs=2).fit(split.train, split.valid).fit_classifier(log)
+    assert found.test_auc > 0.85
+    assert found.test_ap > 20 * found.labels.mean()
+
+
+def test_the_example_runs_on_a_small_simulated_log():
+    command = [sys.executable, ROOT / "examples" / "classification.py", "simulated"]
+    options = ["--events", "6000", "--fraud", "0.05", "--seeds", "2", "--epochs", "1", "--width", "8"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    first, second, summary = map(json.loads, done.stdout.splitlines())
+    assert (first["seed"], second["seed"], summary["log"]) == (0, 1, "simulated")
+    assert summary["test_auc_mean"] == pytest.approx((first["test_auc"] + second["test_auc"]) / 2)
+    assert summary["test_auc_mean"] > 0.6
+
+
+def test_the_labels_of_wikipedia_are_learnt(data_folder, monkeypatch):
+    monkeypatch.setenv("TAPGNN_DATA", str(data_folder))
+    log = load_dataset("wikipedia")
+    assert (log.labels > 0).sum() == 217
+    split = split_strict(log)
+    model = TAPGNN(width=16, epochs=1, validations=1, chunk=2_048, options={"sketch_width": 8})
+    found = model.fit(split.train, split.valid).fit_classifier(log)
+    assert found.positives == 217
+    assert found.test_auc > 0.75
+    assert found.test_ap > 3 * found.labels.mean()

@@ -4,11 +4,15 @@ The self-supervised model is frozen. An event (u, v, t) is described by the two 
 see only what came strictly before t, and by the event's own features where it has any. A three-layer MLP learns the
 label from balanced batches (the rare class is drawn again and again), stops when the validation AUC has not risen for
 ten epochs, and keeps its best weights.
+
+Memory is bounded however long the log is: a description is 2d numbers an event, so those of ten million events would be
+gigabytes.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +29,8 @@ from tapgnn.training.metrics import auc, average_precision
 from tapgnn.training.replay import represent_along
 
 BATCH, PATIENCE, EPOCHS = 512, 10, 100
+# Events that are described at a time, and of which descriptions are kept to learn from.
+PIECE, LARGEST = 1 << 16, 500_000
 
 
 class Classifier(nn.Module):
@@ -72,50 +78,104 @@ def describe_events(model: Model, state: State, events: Events) -> tuple[NDArray
     return np.concatenate(parts, axis=1), state
 
 
+def describe_along(model: Model, state: State, events: Events) -> Iterator[tuple[Events, NDArray[np.float32], State]]:
+    """The events in pieces, each with its description and the state after it: memory for one piece at a time."""
+    for piece in events.chunks(PIECE):
+        description, state = describe_events(model, state, piece)
+        yield piece, description, state
+
+
+def score_events(classifier: Classifier, model: Model, state: State, events: Events) -> NDArray[np.float64]:
+    """[E] the probability that each event is of the rare kind, seen just before it happens; the state is consumed."""
+    found = [np.empty(0)]
+    with torch.no_grad():
+        for _, description, _ in describe_along(model, state, events):
+            found.append(torch.sigmoid(classifier(torch.from_numpy(description)).double()).numpy())
+    return np.concatenate(found)
+
+
 def train_classifier(model: Model, events: Events, seed: int = 0) -> Classification:
-    """Train on the first 70 % of a labelled log, choose on the next 15 %, report on the last 15 %."""
+    """Train on the first 70 % of a labelled log, choose on the next 15 %, report on the last 15 %.
+
+    One pass over the log. Descriptions are kept of at most LARGEST training events and as many for the choice: every
+    rare one (half of so many at most), and a sample of the others. Every event of the last part is judged.
+    """
     if events.labels is None:
         raise EventError("the events have no labels; name the label column when reading them")
-    description, _ = describe_events(model, model.empty_state(), events)
-    labels = (events.labels > 0).astype(np.int64)
     split = split_strict(events)
-    first, second = len(split.train), len(split.train) + len(split.valid)
-    parts = (slice(0, first), slice(first, second), slice(second, len(events)))
-    for name, part in zip(("training", "validation", "test"), parts, strict=True):
-        if len(np.unique(labels[part])) < 2:
-            raise EventError(f"the {name} events hold one class only; a longer log is needed to learn the label")
-    inputs, targets = torch.from_numpy(description), torch.from_numpy(labels)
-    classifier, best = _fit(inputs, targets, parts[0], parts[1], seed)
-    with torch.no_grad():
-        scores = torch.sigmoid(classifier(inputs[parts[2]])).double().numpy()
-    truth = labels[parts[2]]
+    parts = {"training": split.train, "validation": split.valid, "test": split.test}
+    labels = {name: (np.asarray(part.labels) > 0).astype(np.int64) for name, part in parts.items()}
+    for name, known in labels.items():
+        if len(np.unique(known)) < 2:
+            raise EventError(
+                f"the {name} events hold one class only, and both are needed to learn the label; take a longer log "
+                "(or simulate one with more fraud)"
+            )
+    rng, state = np.random.default_rng(seed), model.empty_state()
+    kept: dict[str, tuple[Tensor, Ints]] = {}
+    for name in ("training", "validation"):
+        rows = choose_rows(labels[name], LARGEST, rng)
+        inputs, state = _described(model, state, parts[name], rows)
+        kept[name] = inputs, labels[name][rows]
+    classifier, best = fit_classifier(*kept["training"], *kept["validation"], seed)
+    scores, truth = score_events(classifier, model, state, split.test), labels["test"]
+    positives = sum(int(known.sum()) for known in labels.values())
     return Classification(
-        classifier, best, auc(truth, scores), average_precision(truth, scores), truth, scores, int(labels.sum())
+        classifier, best, auc(truth, scores), average_precision(truth, scores), truth, scores, positives
     )
 
 
-def _fit(inputs: Tensor, labels: Tensor, train: slice, valid: slice, seed: int) -> tuple[Classifier, float]:
+def choose_rows(labels: Ints, most: int, rng: np.random.Generator) -> Ints:
+    """Ascending rows, at most so many: all, or the rare ones (at most half) and a sample of the others.
+
+    >>> choose_rows(np.array([0, 1, 0, 0, 0, 0]), 3, np.random.default_rng(0)).tolist()
+    [1, 4, 5]
+    """
+    if len(labels) <= most:
+        return np.arange(len(labels))
+    rare, common = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+    rare = rng.choice(rare, min(len(rare), most - min(len(common), most - most // 2)), replace=False)
+    return np.sort(np.concatenate([rare, rng.choice(common, min(len(common), most - len(rare)), replace=False)]))
+
+
+def _described(model: Model, state: State, events: Events, rows: Ints) -> tuple[Tensor, State]:
+    """Descriptions of some events, by ascending row, and the state after all of them."""
+    kept, start = [], 0
+    for piece, description, later in describe_along(model, state, events):
+        first, last = np.searchsorted(rows, [start, start + len(piece)])
+        kept.append(description[rows[first:last] - start])
+        start, state = start + len(piece), later
+    return torch.from_numpy(np.concatenate(kept)), state
+
+
+def balanced_batches(labels: Ints, rng: np.random.Generator) -> Iterator[Ints]:
+    """Rows of one epoch: every common event once, and beside them as many rare ones, drawn again and again."""
+    rare, common = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+    for batch in np.array_split(rng.permutation(common), max(1, 2 * len(common) // BATCH)):
+        yield np.concatenate([batch, rng.choice(rare, len(batch))])
+
+
+def fit_classifier(
+    inputs: Tensor, labels: Ints, valid_inputs: Tensor, valid_labels: Ints, seed: int
+) -> tuple[Classifier, float]:
+    """The classifier of its best epoch, and its validation AUC in that."""
     torch.manual_seed(seed)
     classifier = Classifier(inputs.shape[1])
-    classifier.centre.copy_(inputs[train].mean(dim=0))
-    classifier.scale.copy_(inputs[train].std(dim=0) + 1e-2)
+    classifier.centre.copy_(inputs.mean(dim=0))
+    classifier.scale.copy_(inputs.std(dim=0) + 1e-2)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=1e-3, weight_decay=1e-4)
-    rng = np.random.default_rng(seed)
-    known = labels[train].numpy()
-    rare, common = np.flatnonzero(known == 1), np.flatnonzero(known == 0)
+    rng, targets = np.random.default_rng(seed), torch.from_numpy(labels).to(inputs.dtype)
     best, best_weights, stale = -1.0, copy.deepcopy(classifier.state_dict()), 0
     for _ in range(EPOCHS):
         classifier.train()
-        for batch in np.array_split(rng.permutation(common), max(1, 2 * len(common) // BATCH)):
-            rows = np.concatenate([batch, rng.choice(rare, len(batch))])
-            target = labels[rows].to(inputs.dtype)
-            loss = binary_cross_entropy_with_logits(classifier(inputs[rows]), target)
+        for rows in balanced_batches(labels, rng):
+            loss = binary_cross_entropy_with_logits(classifier(inputs[rows]), targets[rows])
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         classifier.eval()
         with torch.no_grad():
-            found = auc(labels[valid].numpy(), classifier(inputs[valid]).numpy())
+            found = auc(valid_labels, classifier(valid_inputs).numpy())
         stale += 1
         if found > best:
             best, best_weights, stale = found, copy.deepcopy(classifier.state_dict()), 0
