@@ -62,7 +62,7 @@ def headline(report: Report) -> Headline | None:
         value=decimal(own, digits),
         spread=f"± {decimal(spread, digits)}" if math.isfinite(spread) and spread > 0 else "",
         state=state,
-        verdict=_verdict(state, rival, lead, digits),
+        verdict=_verdict(state, rival, lead, digits, bool(doubt)),
         sentence=_sentence(stem, own, rival, other, state),
         figure=bar_figure(bars, label(stem), _CHANCE.get(stem, 0.0), other if rival else None),
     )
@@ -123,13 +123,14 @@ def _style(name: str, report: Report, rival: str) -> str:
     return "own" if name == report.model else "best" if name == rival else "other"
 
 
-def _verdict(state: str, rival: str, lead: float, digits: int) -> str:
+def _verdict(state: str, rival: str, lead: float, digits: int, spread: bool) -> str:
     if state == "alone":
         return "No baseline to compare with"
     gap = decimal(abs(lead), digits)
+    cause = f": the gap of {gap} is within the spread over seeds" if spread else ""
     return {
         "ahead": f"{gap} above the best {kind(rival)}, {rival}",
-        "level": f"Level with the best {kind(rival)}, {rival}: the gap of {gap} is within the spread over seeds",
+        "level": f"Level with the best {kind(rival)}, {rival}{cause}",
         "behind": f"{gap} below the best {kind(rival)}, {rival}",
     }[state]
 

@@ -130,7 +130,10 @@ def classification(report: Report) -> Section | None:
     drawn: list[Figure] = []
     if len(labels) and len(scores):
         drawn = _discrimination(notes, labels, [Curve("classifier", scores, 0)])
-        words.append(f"{count(int((labels == 1).sum()), 'positive')} among {count(len(labels), 'test event')}.")
+        words.append(
+            f"{count(int((labels == 1).sum()), 'positive')} among the last {count(len(labels), 'event')} of the log, "
+            "whose labels taught the classifier nothing."
+        )
     return Section("classification", "Event classification", words, figures=drawn, notes=notes)
 
 
