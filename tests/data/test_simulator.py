@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tapgnn.baselines.method import history_before
 from tapgnn.data import simulator
 from tapgnn.data.simulator import DAY, FEATURES, HOUR, START, simulate, simulate_stream, simulated_network
+from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints, Vocabulary
 from tapgnn.training.metrics import auc
@@ -250,3 +251,13 @@ def test_impossible_simulations_are_refused_at_once() -> None:
         with pytest.raises(ConfigError, match="a simulation needs"):
             simulate_stream(**wrong)
     assert simulate(500, fraud=0.0).labels is not None
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize(("events", "fraud"), [(5_000, 0.007), (8_000, 0.04), (3_000, 0.05), (20_000, 0.007)])
+def test_every_part_of_a_short_log_has_fraud(events: int, fraud: float, seed: int) -> None:
+    log = simulate(events, accounts=300, merchants=60, seed=seed, fraud=fraud)
+    parts = split_strict(log)
+    for part in (parts.train, parts.valid, parts.test):
+        assert part.labels is not None
+        assert part.labels.any()

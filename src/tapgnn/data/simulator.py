@@ -44,6 +44,7 @@ CARD, ONLINE, TRANSFER = range(3)
 TESTING, MULES, COLLUSION = range(3)
 
 _BLOCK = 65_536
+_FEW = 40
 _TRANSFER_LEVEL = 4.0
 _CAMPAIGN_LASTS = np.array([HOUR, 12 * HOUR, 3 * DAY])  # by kind, in time of average traffic
 
@@ -117,9 +118,13 @@ def simulate_stream(
 
 
 def _planned(network: SimulatedNetwork, wanted: int) -> _Plan:
-    """Campaigns of 6 to 16 events, `wanted` in all; a ring stages about five of them within two fifths of the span."""
+    """Campaigns of 6 to 16 events, `wanted` in all; a ring stages about five of them within two fifths of the span.
+
+    Where they are few they are smaller and come at even distances, so that every part of a short log has some.
+    """
     rng = np.random.default_rng([network.seed, PLAN])
-    size = rng.integers(6, 17, wanted // 6 + 1)
+    most = max(2, wanted // 8)
+    size = np.minimum(rng.integers(6, 17, wanted // min(6, most) + 1), most)
     size = size[: int(np.searchsorted(np.cumsum(size), wanted)) + 1] if wanted else size[:0]
     size[-1:] -= size.sum() - wanted
     rings = min(max(3, len(size) // 5), max(3, network.accounts // 100))
@@ -128,7 +133,10 @@ def _planned(network: SimulatedNetwork, wanted: int) -> _Plan:
     members = min(40, len(network.founders))
     ring = rng.integers(rings, size=len(size))
     width = (_CAMPAIGN_LASTS / network.edges[-1])[kind[ring]]
-    start = (rng.random(rings)[ring] + 0.4 * rng.random(len(size))) % 1.0 * (1.0 - np.minimum(width, 0.5))
+    start = (rng.random(rings)[ring] + 0.4 * rng.random(len(size))) % 1.0
+    if len(size) < _FEW:
+        start = (np.argsort(np.argsort(start)) + 0.5) / max(1, len(size))
+    start *= 1.0 - np.minimum(width, 0.5)
     order = np.argsort(start, kind="stable")
     return _Plan(
         start=start[order],
