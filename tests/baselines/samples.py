@@ -8,8 +8,11 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from tapgnn.baselines import METHODS, Method
+from tapgnn.comparison import TAPGNNMethod
 from tapgnn.events import Events, Floats, Ints
 
+# Every method that there is, TAP-GNN included.
+EVERY = (*METHODS, "tapgnn")
 # What makes a method quick; the others of the table are quick as they are.
 SMALL: dict[str, dict[str, Any]] = {
     "node2vec": {"width": 8, "walks": 2, "length": 8, "window": 3, "grid": (1.0, 0.5)},
@@ -18,12 +21,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "ctdne": {"width": 8, "walks": 2, "length": 8, "shortest": 3, "window": 3},
     "htne": {"width": 8, "histories": (2, 3), "epochs": 1, "negatives": 2},
     "tnode": {"width": 8, "divisions": (2, 4), "length": 8, "window": 3, "lstm_width": 4, "steps": 3},
+    "tapgnn": {"width": 8, "epochs": 1, "options": {"sketch_width": 8}},
 }
 
 
 def make(name: str, seed: int = 0, **settings: Any) -> Method:
-    """A small method of the table."""
-    return METHODS[name](seed=seed, **{**SMALL.get(name, {}), **settings})
+    """A small method, of the table or TAP-GNN."""
+    build = TAPGNNMethod if name == "tapgnn" else METHODS[name]
+    return build(seed=seed, **{**SMALL.get(name, {}), **settings})
 
 
 def busy_log(size: int = 90, nodes: int = 9, seed: int = 0) -> Events:

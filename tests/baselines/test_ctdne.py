@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.ctdne import CTDNE
+from tapgnn.baselines.pairs import PairClassifier
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
-from tests.baselines.samples import busy_log, make, parts
+from tests.baselines.samples import busy_log
 
 
 def can_follow(log: Events, walk: list[int]) -> bool:
@@ -53,13 +54,20 @@ def test_where_long_walks_do_not_exist_the_longest_ones_stand_in() -> None:
     assert ((walks >= 0).sum(axis=1) == 2).all()
 
 
-def test_it_counts_the_nodes_that_no_walk_reached() -> None:
-    train, valid, _ = parts(busy_log())
-    method = make("ctdne")
-    method.fit(train, valid)
-    assert isinstance(method, CTDNE)
-    assert method.details()["walks"] == 2 * len(np.unique(np.concatenate([train.src, train.dst])))
-    assert method.details()["unreached_nodes"] in range(10)
+def test_it_counts_the_nodes_that_no_walk_reached_and_gives_them_the_vector_zero() -> None:
+    """Many events join two nodes and only one each joins two others: few walks find these."""
+    often, seldom = np.zeros(400, dtype=int), np.array([2, 4])
+    src, dst = np.concatenate([often, seldom]), np.concatenate([often + 1, seldom + 1])
+    log = Events.from_arrays(src, dst, np.arange(402) * 1.0)
+    method = CTDNE(seed=0, width=8, walks=1, length=4, shortest=2, window=2)
+    method.fit(log, log.take(slice(0, 0)))
+    reached = np.unique(method._corpus(log, 6))
+    unreached = set(range(6)) - set(reached.tolist())
+    assert unreached
+    assert method.details()["walks"] == 6
+    assert method.details()["unreached_nodes"] == len(unreached)
+    assert isinstance(method._scorer, PairClassifier)
+    assert {row for row in range(6) if not method._scorer.table[row].any()} == unreached
 
 
 def test_walks_of_two_nodes_are_the_events_and_shorter_ones_are_refused() -> None:

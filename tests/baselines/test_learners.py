@@ -18,7 +18,6 @@ from tapgnn.baselines.tgn import TGN
 from tapgnn.comparison import TAPGNNMethod
 from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
-from tapgnn.training.link_prediction import Settings
 from tapgnn.training.metrics import auc
 
 TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}
@@ -118,11 +117,6 @@ def test_validation_is_looked_at_so_many_times_an_epoch_and_its_end_among_them(m
     wanted = np.arange(1, 2 * validations + 1) / validations
     assert ((when >= wanted - 1e-9) & (when < wanted + step)).all()
     assert when[validations - 1 :: validations].tolist() == [1.0, 2.0]
-
-
-def test_the_defaults_look_at_validation_as_often_as_tapgnn_does():
-    for method in BASELINES:
-        assert (method().validations, method().patience) == (Settings().validations, Settings().patience)
 
 
 @every_method

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.pairs import labelled
+from tapgnn.baselines.skipgram import SkipGram
 from tapgnn.baselines.snapshots import Snapshots
 from tapgnn.baselines.tnode import TNODE, Arrival, SnapshotNetwork, SnapshotScorer, _borders
 from tapgnn.data.negatives import training_sampler
@@ -105,3 +106,18 @@ def test_the_number_of_snapshots_is_chosen_from_the_divisions() -> None:
     assert method.details()["snapshots"] in (1, 2, 4)
     with pytest.raises(ConfigError, match="divide the largest"):
         TNODE(divisions=(3, 8))
+
+
+def test_the_snapshots_are_learnt_once_a_fit_however_many_divisions_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, valid, _ = parts(busy_log())
+    learnt: list[int] = []
+    learn = SkipGram.learn
+
+    def counted(model: SkipGram, walks: list[list[str]]) -> None:
+        learnt.append(id(model))
+        learn(model, walks)
+
+    monkeypatch.setattr(SkipGram, "learn", counted)
+    make("tnode", divisions=(1, 2, 4)).fit(train, valid)
+    assert len(learnt) == len(np.unique(_borders(train, 4)))
+    assert len(set(learnt)) == 1
