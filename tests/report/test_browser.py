@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tapgnn.report import write_report
+from tests.cli.command import tapgnn
 from tests.report import sample
 
 ARTEFACTS = Path(__file__).parents[2] / "artefacts"
@@ -52,11 +53,27 @@ def browser() -> Iterator[Any]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("pages")
     reports = {"real": sample.run(), "simulated": sample.run(simulated=True), "awkward": sample.awkward()}
-    return {name: write_report(folder / f"{name}.html", report) for name, report in reports.items()}
+    written = {name: write_report(folder / f"{name}.html", report) for name, report in reports.items()}
+    return {**written, **commanded(folder)}
+
+
+def commanded(folder: Path) -> dict[str, Path]:
+    """The reports that `tapgnn evaluate` and `tapgnn fit` write about a small simulated log."""
+    log = folder / "payments.csv"
+    network = ("--events", 8_000, "--accounts", 500, "--merchants", 80, "--fraud", 0.04, "--seed", 2)
+    short = ("--epochs", 2, "--width", 32)
+    for words in (
+        ("simulate", log, *network),
+        ("evaluate", log, "--out", folder / "evaluate", "--seeds", 2, *short),
+        ("fit", log, "--out", folder / "fit", "--classify", *short),
+    ):
+        outcome = tapgnn(*words)
+        assert outcome.code == 0, outcome.err
+    return {name: folder / name / "report.html" for name in ("evaluate", "fit")}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["real", "simulated", "awkward"])
+@pytest.mark.parametrize("name", ["real", "simulated", "awkward", "evaluate", "fit"])
 def test_a_page_is_quiet_and_fits_every_screen(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
     page = browser.new_page(color_scheme=scheme)
     said: list[str] = []
@@ -79,6 +96,21 @@ def test_a_page_is_quiet_and_fits_every_screen(browser: Any, pages: dict[str, Pa
     page.close()
     assert said == []
     assert [url for url in asked if not url.startswith("data:")] == [pages[name].as_uri()]
+
+
+def test_the_page_of_a_command_has_every_section_and_says_that_the_log_is_simulated(
+    browser: Any, pages: dict[str, Path]
+) -> None:
+    page = browser.new_page()
+    shared = {"results", "ranking", "steadiness", "training", "map", "data", "settings"}
+    for name, more in (("evaluate", {"kinds"}), ("fit", {"classification"})):
+        page.goto(pages[name].as_uri())
+        assert {section.get_attribute("id") for section in page.locator("section[id]").all()} >= shared | more
+        assert page.locator(".badge").inner_text().lower() == "simulated data"
+        assert page.locator("p.note").count() == 0
+        text = page.locator("main").inner_text()
+        assert ("test events" in text, "test quer" in text) == ((False, True) if name == "evaluate" else (False, False))
+    page.close()
 
 
 def test_a_dark_screen_and_a_light_one_differ_and_paper_is_light(browser: Any, pages: dict[str, Path]) -> None:

@@ -161,7 +161,7 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: C
 def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
     """What both reports show of a log and of what was found on it."""
     return Report(
-        title=log.title,
+        title=log.name,
         subtitle=subtitle,
         simulated=log.simulated,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),

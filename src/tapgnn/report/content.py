@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 MODEL = "tapgnn"
-_SHARES = {"auc", "ap", "accuracy", "mrr", "hits"}
+_SHARES = {"auc", "ap", "accuracy", "mrr", "hits", "hits10"}
 
 
 def _nothing() -> NDArray[Any]:
@@ -72,7 +72,7 @@ def stems(rows: dict[str, dict[str, float]]) -> list[str]:
     ['auc', 'mrr']
     """
     found = dict.fromkeys(key.removesuffix("_mean").removesuffix("_std") for row in rows.values() for key in row)
-    usual = [stem for stem in ("auc", "ap", "accuracy", "mrr") if stem in found]
+    usual = [stem for stem in ("auc", "ap", "accuracy", "mrr", "hits10") if stem in found]
     return usual + [stem for stem in found if stem not in usual]
 
 

@@ -12,7 +12,17 @@ from numpy.typing import ArrayLike
 
 UNKNOWN = "\N{EN DASH}"
 _MINUS, _TIMES, _INFINITY = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{INFINITY}"
-_ACRONYMS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "roc": "ROC", "f1": "F1", "std": "SD", "id": "ID"}
+_ACRONYMS = {
+    "auc": "AUC",
+    "ap": "AP",
+    "mrr": "MRR",
+    "roc": "ROC",
+    "f1": "F1",
+    "std": "SD",
+    "id": "ID",
+    "hits10": "Hits@10",
+    "valid": "validation",
+}
 # 1980 to 2100: a log in Unix seconds. Smaller numbers count from the start of the log, in the unit of its owner.
 _UNIX_FROM, _UNIX_TO = 315_532_800.0, 4_102_444_800.0
 
@@ -112,7 +122,7 @@ def label(key: str) -> str:
     """A key as a heading.
 
     >>> label("valid_auc"), label("message_links")
-    ('Valid AUC', 'Message links')
+    ('Validation AUC', 'Message links')
     """
     words = [_ACRONYMS.get(word, word) for word in str(key).replace("_", " ").split()]
     text = " ".join(words)

@@ -18,13 +18,13 @@ from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
 from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
-from tapgnn.report.tables import comparison, data, settings
+from tapgnn.report.tables import comparison, data, kinds, settings
 from tapgnn.training import metrics
 
 
 def sections(report: Report) -> list[Section]:
     """The sections that have something to say, in the order of the page."""
-    parts = (comparison, ranking, steadiness, training, embedding_map, classification, data, settings)
+    parts = (comparison, kinds, ranking, steadiness, training, embedding_map, classification, data, settings)
     return [section for part in parts if (section := part(report)) is not None]
 
 
@@ -122,7 +122,9 @@ def classification(report: Report) -> Section | None:
         return None
     labels, scores = (np.asarray(found.get(key, ())) for key in ("labels", "scores"))
     values = {key: as_float(value) for key, value in found.items() if key not in ("labels", "scores")}
-    words = ["Which events are positive (fraud, a ban, ...), told from the embeddings of their two ends."]
+    words = [
+        "Which events are positive (fraud, a ban, ...), told from the embeddings of their two ends and their features."
+    ]
     stated = [f"{label(key)} {decimal(value, 4)}" for key, value in values.items() if math.isfinite(value)]
     if stated:
         words.append(", ".join(stated) + ".")

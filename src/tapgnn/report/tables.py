@@ -19,6 +19,14 @@ _METHODS = {
     "edgebank": "whether the pair met before",
     "edgebank-window": "whether the pair met within a window of time",
 }
+_KINDS = {
+    "transductive_auc": "AUC, known nodes",
+    "inductive_auc": "AUC, new nodes",
+    "historical_auc": "AUC, historical",
+    "historical_ap": "AP, historical",
+    "inductive_negatives_auc": "AUC, inductive",
+    "inductive_negatives_ap": "AP, inductive",
+}
 _SHARES = ("repetition",)
 _DATA = {
     "Size": {
@@ -52,17 +60,12 @@ _DATA = {
 
 
 def comparison(report: Report) -> Section | None:
-    """Every method and every measure in one table."""
+    """Every method and every measure in one table, but for those of `kinds`."""
     table = results(report)
-    columns = [stem for stem in stems(table) if any(math.isfinite(mean_of(row, stem)) for row in table.values())]
+    columns = [stem for stem in _known(table) if stem not in _KINDS]
     if not columns:
         return None
-    best = {
-        stem: max((v for row in table.values() if math.isfinite(v := mean_of(row, stem))), default=math.nan)
-        for stem in columns
-        if is_share(stem)
-    }
-    rows = [(name, [_measure(row, stem, best.get(stem)) for stem in columns]) for name, row in table.items()]
+    rows = _rows(table, columns)
     words = [f"Every method answers the same questions about the {report.period} period. The best of a column is bold."]
     if any(spread_of(row, stem) > 0 for row in table.values() for stem in columns):
         words[0] += f" ± is the standard deviation {measured_over(report)}."
@@ -71,6 +74,37 @@ def comparison(report: Report) -> Section | None:
         words.append("The trivial baselines learn nothing; each ranks by one fact:")
     found = Table(f"Results on the {report.period} period", ["Method", *map(label, columns)], rows)
     return Section("results", "Results", words, terms=terms, tables=[found])
+
+
+def kinds(report: Report) -> Section | None:
+    """What is asked about known and new nodes, and against harder false destinations, in a table of its own."""
+    table = results(report)
+    columns = [stem for stem in _KINDS if stem in _known(table)]
+    if not columns:
+        return None
+    words = [
+        "Known nodes: both ends occur in training (transductive). New nodes: one of them does not (inductive). Both "
+        "against random false destinations.",
+        "Historical: false destinations that the source met in training. Inductive: such as it meets only later. They "
+        "are harder to tell from the true one.",
+    ]
+    found = Table("Results by kind of question", ["Method", *(_KINDS[stem] for stem in columns)], _rows(table, columns))
+    return Section("kinds", "By kind of question", words, tables=[found])
+
+
+def _known(table: dict[str, dict[str, float]]) -> list[str]:
+    """The measures that at least one method has."""
+    return [stem for stem in stems(table) if any(math.isfinite(mean_of(row, stem)) for row in table.values())]
+
+
+def _rows(table: dict[str, dict[str, float]], columns: list[str]) -> list[tuple[str, list[Cell]]]:
+    """A row a method; the best share of a column is strong."""
+    best = {
+        stem: max((v for row in table.values() if math.isfinite(v := mean_of(row, stem))), default=math.nan)
+        for stem in columns
+        if is_share(stem)
+    }
+    return [(name, [_measure(row, stem, best.get(stem)) for stem in columns]) for name, row in table.items()]
 
 
 def _measure(row: dict[str, float], stem: str, best: float | None) -> Cell:
