@@ -193,25 +193,69 @@ def compare(
     rates, kind = fade.shape[1] - 1, arena.dtype
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
-    tables = (here.reshape(-1, parts, width), carried.reshape(-1, parts, width), arena.reshape(-1, parts, width))
     first, second = _part_pairs(steps, rates, cosines.shape[1])
-    ours, theirs = np.empty((parts, width), dtype=kind), np.empty((parts, width), dtype=kind)
+    our_row, their_row = np.empty(arena.shape[1], dtype=kind), np.empty(arena.shape[1], dtype=kind)
+    ours, theirs = our_row.reshape(parts, width), their_row.reshape(parts, width)
     kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
-    norm_left, norm = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
+    norm_left, norm, square = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     product, size = np.empty(len(first), dtype=kind), np.empty(len(first), dtype=kind)
     floor = kind.type(width * FLOOR)
     for u in range(left):
         for q in range(min(u + 1, left - 1), len(place), left):
             fetch_row(place[q], row[q], here, carried, arena)
-        _take(u, place, row, tables, fade, ours, kept_left, norm_left)
+        _take(u, place, row, here, carried, arena, fade, our_row, kept_left)
+        for part in range(parts):
+            norm_left[part] = np.sqrt(_dot(ours, part, ours, part)) * kept_left[part]
         for q in range(u, len(cosines), left):
-            _take(left + q, place, row, tables, fade, theirs, kept, norm)
+            _take(left + q, place, row, here, carried, arena, fade, their_row, kept)
+            if steps == 2:
+                _multiply_two_steps(ours, theirs, rates, product, square)
+            else:
+                _multiply(ours, theirs, first, second, product, square)
+            for part in range(parts):
+                norm[part] = np.sqrt(square[part]) * kept[part]
             for column in range(len(first)):
                 a, b = first[column], second[column]
-                product[column] = _dot(ours, a, theirs, b) * kept_left[a] * kept[b]
+                product[column] *= kept_left[a] * kept[b]
                 size[column] = norm_left[a] * norm[b]
             for column in range(len(first)):
                 cosines[q, column] = product[column] / (size[column] + floor)
+
+
+@fast
+def _multiply(ours: Any, theirs: Any, first: Any, second: Any, product: Any, square: Any) -> None:
+    """Fill product [columns] of the parts that each column compares, and square [parts] of theirs."""
+    for column in range(len(first)):
+        product[column] = _dot(ours, first[column], theirs, second[column])
+    for part in range(len(square)):
+        square[part] = _dot(theirs, part, theirs, part)
+
+
+@fast
+def _multiply_two_steps(ours: Any, theirs: Any, rates: Any, product: Any, square: Any) -> None:
+    """`_multiply` for walks of at most two steps: a rate takes one run over its parts."""
+    zero = ours.dtype.type(0)
+    square[0] = _dot(theirs, 0, theirs, 0)
+    for h in range(rates):
+        one, two, column = 1 + h, 1 + rates + h, 8 * h
+        p01, p02, p10, p11, p12, p20, p21, p22 = zero, zero, zero, zero, zero, zero, zero, zero
+        s1, s2 = zero, zero
+        for k in range(ours.shape[1]):
+            a0, a1, a2 = ours[0, k], ours[one, k], ours[two, k]
+            b0, b1, b2 = theirs[0, k], theirs[one, k], theirs[two, k]
+            p01 += a0 * b1
+            p02 += a0 * b2
+            p10 += a1 * b0
+            p11 += a1 * b1
+            p12 += a1 * b2
+            p20 += a2 * b0
+            p21 += a2 * b1
+            p22 += a2 * b2
+            s1 += b1 * b1
+            s2 += b2 * b2
+        product[column], product[column + 1], product[column + 2], product[column + 3] = p01, p02, p10, p11
+        product[column + 4], product[column + 5], product[column + 6], product[column + 7] = p12, p20, p21, p22
+        square[one], square[two] = s1, s2
 
 
 @fast
@@ -228,9 +272,8 @@ def _part_pairs(steps: Any, rates: Any, columns: Any) -> tuple[Any, Any]:
 
 
 @fast
-def _take(q: Any, place: Any, row: Any, tables: Any, fade: Any, line: Any, kept: Any, norm: Any) -> None:
-    """The parts [parts, width] of query q, what is left of each [parts], and how long it is then [parts]."""
-    here, carried, arena = tables
+def _take(q: Any, place: Any, row: Any, here: Any, carried: Any, arena: Any, fade: Any, line: Any, kept: Any) -> None:
+    """The row [parts * width] of query q, and what is left of each part [parts]."""
     if place[q] < 0:
         _copy(arena, row[q], line)
     elif place[q] < len(here):
@@ -238,16 +281,16 @@ def _take(q: Any, place: Any, row: Any, tables: Any, fade: Any, line: Any, kept:
     else:
         _copy(carried, place[q] - len(here), line)
     rates = fade.shape[1] - 1
-    for part in range(len(line)):
-        kept[part] = fade[q, 0 if part == 0 else 1 + (part - 1) % rates]
-        norm[part] = np.sqrt(_dot(line, part, line, part)) * kept[part]
+    kept[0] = fade[q, 0]
+    for part in range(1, len(kept), rates):
+        for h in range(rates):
+            kept[part + h] = fade[q, 1 + h]
 
 
 @fast
 def _copy(table: Any, r: Any, line: Any) -> None:
-    for part in range(line.shape[0]):
-        for k in range(line.shape[1]):
-            line[part, k] = table[r, part, k]
+    for k in range(len(line)):
+        line[k] = table[r, k]
 
 
 @fast
