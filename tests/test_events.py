@@ -214,3 +214,13 @@ def test_the_checksum_depends_on_every_column_and_on_the_ids():
     logs = [made(), made("abd"), made(times=(1, 2, 4)), made(features=[1, 2, 3]), made(labels=[0, 0, 1])]
     assert len({checksum(log) for log in logs}) == len(logs)
     assert checksum(made()) == checksum(made())
+
+
+def test_a_vocabulary_hashes_every_id_once_however_it_grows():
+    names = Vocabulary(["ann", "bob"])
+    assert names.hashes().tolist() == hash_ids(["ann", "bob"]).tolist()
+    for size in range(3, 40):
+        names.add([size])
+        assert names.hashes().tolist() == hash_ids(names.ids).tolist()
+        assert names.hashes(size - 1).tolist() == hash_ids([size]).tolist()
+    assert len(names.hashes(len(names))) == 0

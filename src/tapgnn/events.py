@@ -39,6 +39,8 @@ class Vocabulary:
         self._row: dict[Id, int] = {name: row for row, name in enumerate(self._ids)}
         if len(self._row) != len(self._ids):
             raise EventError("the ids of a vocabulary must differ; remove the repeated ones")
+        self._hash = np.empty(0, dtype=np.uint64)
+        self._hashed = 0
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -80,6 +82,18 @@ class Vocabulary:
             name = list(np.asarray(ids, dtype=object).ravel())[missing[0]]
             raise QueryError(f"no node is called {name!r}; ids are matched by value and type (7 is not '7')")
         return rows
+
+    def hashes(self, first: int = 0) -> NDArray[np.uint64]:
+        """The hash of each id from row `first` on (`hash_ids`); an id is hashed once."""
+        fresh = hash_ids(self._ids[self._hashed :])
+        size = self._hashed + len(fresh)
+        if size > len(self._hash):
+            longer = np.empty(max(size, 2 * len(self._hash)), dtype=np.uint64)
+            longer[: self._hashed] = self._hash[: self._hashed]
+            self._hash = longer
+        self._hash[self._hashed : size] = fresh
+        self._hashed = size
+        return self._hash[first:size]
 
     def copy(self) -> Vocabulary:
         """An independent copy that can grow on its own."""

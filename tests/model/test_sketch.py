@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
+from tapgnn.events import hash_ids
 from tapgnn.model.rows import Rows
 from tapgnn.model.sketch import FLOOR, by_rate, compare_sketches, plainly_compare_sketches, sign_vectors
 
@@ -88,7 +89,7 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
     """Linear in the vectors: S_k equals the exact walk table times the sign vectors, to the last digit."""
     model = tiny_model("mean", events.vocabulary, sketch_half_lives=(0.3,), sketch_width=5)
     _, state = model.advance(events, model.empty_state())
-    signs = sign_vectors(events.vocabulary.ids, 5)
+    signs = sign_vectors(events.vocabulary.hashes(), 5)
     size = len(events.vocabulary)
     later = torch.full((size,), float(events.time[-1]) + 1.0, dtype=torch.float64)
     fade = model._fade(state.past(torch.arange(size), later)).numpy()
@@ -125,7 +126,7 @@ def test_plain_torch_compares_sketches_to_the_same_numbers(seed, steps, rates, w
 
 
 def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
-    row = torch.tensor(np.tile(sign_vectors(["x"], 64), 3))
+    row = torch.tensor(np.tile(sign_vectors(hash_ids(["x"]), 64), 3))
     arena = torch.cat([row, torch.zeros_like(row)])
     unmoved = torch.full((2,), -1)
 
@@ -140,10 +141,10 @@ def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
 
 @pytest.mark.parametrize("width", [1, 63, 64, 200])
 def test_sign_vectors_depend_on_the_id_alone(width):
-    both = sign_vectors(["ann", 7], width)
-    assert np.array_equal(sign_vectors([7], width)[0], both[1])
+    both = sign_vectors(hash_ids(["ann", 7]), width)
+    assert np.array_equal(sign_vectors(hash_ids([7]), width)[0], both[1])
     assert set(np.unique(both)) <= {-1.0, 1.0}
-    many = sign_vectors(list(range(2000)), width)
+    many = sign_vectors(hash_ids(list(range(2000))), width)
     assert abs(many.mean()) < 0.1
     if width > 1:
         assert abs((many[:-1] * many[1:]).mean()) < 0.1

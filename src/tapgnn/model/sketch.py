@@ -13,15 +13,14 @@ A sketch row is [S_0 | S_1 at each rate | S_2 at each rate ...], r numbers each.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numba as nb
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from tapgnn.events import Id, hash_ids
 from tapgnn.kernels import Flow
 from tapgnn.kernels.loops import compiled, fast
 from tapgnn.kernels.scan import gather_sum, scan_sum
@@ -36,9 +35,8 @@ def sketch_size(width: int, steps: int, rates: int) -> int:
     return width * (1 + steps * rates)
 
 
-def sign_vectors(ids: Sequence[Id], width: int) -> Any:
-    """[len(ids), width] vectors of +1 and -1, the same wherever the id appears."""
-    keys = hash_ids(ids)
+def sign_vectors(keys: NDArray[np.uint64], width: int) -> Any:
+    """[len(keys), width] vectors of +1 and -1, a function of the hashes of the ids."""
     steps = np.arange(1, -(-width // 64) + 1, dtype=np.uint64)
     # splitmix64: one well-mixed word of 64 signs for each (id, step).
     word = keys[:, None] + steps[None, :] * np.uint64(0x9E3779B97F4A7C15)

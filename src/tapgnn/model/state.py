@@ -150,7 +150,7 @@ class State:
             arena = getattr(self, name)
             arena[fresh] = arena[0]
         if self.sketch_width:
-            signs = sign_vectors(vocabulary.ids[self.size :], self.sketch_width)
+            signs = sign_vectors(vocabulary.hashes(self.size), self.sketch_width)
             self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
         self.size = len(vocabulary)
 
