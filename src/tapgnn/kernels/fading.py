@@ -69,10 +69,10 @@ def _forward(
     total, out = value.new_empty(rows, width), value.new_empty(rows, width)
     count, moments = value.new_empty(rows, rate.shape[1]), value.new_empty(rows, 2)
     last = torch.empty_like(carried, memory_format=torch.contiguous_format)
-    given = (flow.inbox, flow.role, index, factor, value, gate, carried, table, row, own, scale, shift)
-    filled = (total, count, moments, out, last)
-    arrays = (*[view(tensor) for tensor in given], *[tensor.numpy() for tensor in filled])
-    over_segments(fade_chains, view(flow.chain), width, *arrays)
+    given = [view(tensor) for tensor in (flow.inbox, flow.role, index, factor, value, gate)]
+    joined = [view(tensor) for tensor in (table, row, own, scale, shift)]
+    filled = [tensor.numpy() for tensor in (total, count, moments, out, last)]
+    over_segments(fade_chains, view(flow.chain), width, *given, carried.numpy(), *joined, *filled)
     return out, last, row, factor, total, count, moments
 
 
@@ -81,8 +81,8 @@ class _FadeAndJoin(torch.autograd.Function):
     def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
         value, gate, rate, table, own, scale, _, index, flow, carried, row = arguments
         out, last, *kept = _forward(*arguments)
-        ctx.save_for_backward(index, value, gate, carried, table, own, scale, *kept)
-        ctx.flow, ctx.alone, ctx.groups = flow, row is None, rate.shape[1]
+        ctx.save_for_backward(index, value, gate, table, own, scale, *kept)
+        ctx.flow, ctx.carried, ctx.alone, ctx.groups = flow, carried, row is None, rate.shape[1]
         ctx.mark_non_differentiable(last)
         ctx.set_materialize_grads(False)
         return out, last
@@ -91,13 +91,14 @@ class _FadeAndJoin(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
         flow: Flow = ctx.flow
-        _, value, gate, _, table, *_ = ctx.saved_tensors
+        _, value, gate, table, *_ = ctx.saved_tensors
         to_value, to_gate = value.new_zeros(value.shape), gate.new_zeros(gate.shape)
         to_table = table.new_empty(table.shape) if ctx.alone else table.new_zeros(table.shape)
         to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
         given = (flow.chain, flow.inbox, flow.role, flow.elapsed, *ctx.saved_tensors, grad)
         filled = (to_value, to_gate, to_table, to_rows, to_rate)
-        _unfade(ctx.alone, *[view(tensor) for tensor in given], *[tensor.numpy() for tensor in filled])
+        arrays = [view(tensor) for tensor in given], [tensor.numpy() for tensor in filled]
+        _unfade(ctx.alone, ctx.carried.numpy(), *arrays[0], *arrays[1])
         return to_value, to_gate, to_rate, to_table, *to_rows[:3], None, None, None, None
 
 
@@ -184,6 +185,7 @@ def fade_chains(  # type: ignore[no-untyped-def]
 @fast
 def _unfade(  # type: ignore[no-untyped-def]
     alone,
+    carried,
     chain,
     inbox,
     role,
@@ -191,7 +193,6 @@ def _unfade(  # type: ignore[no-untyped-def]
     index,
     value,
     gate,
-    carried,
     table,
     own,
     scale,
