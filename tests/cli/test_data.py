@@ -1,7 +1,9 @@
 """inspect, simulate and datasets."""
 
 import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -148,3 +150,11 @@ def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted
     shuffled = put(tmp_path, "payments.csv", "\n".join([head, rows[-1], *rows[:-1]]) + "\n")
     found = tapgnn("inspect", shuffled, "--json").last
     assert found == {**facts, "simulated": False, "sorted": False}
+
+
+def test_the_demo_reads_nothing_that_simulate_did_not_write():
+    recipe = (Path(__file__).parents[2] / "Makefile").read_text()
+    written = set(re.findall(r"tapgnn simulate (demo/\S+)", recipe))
+    read = set(re.findall(r"tapgnn (?:inspect|evaluate|fit|replay) (demo/\S+)", recipe))
+    assert read
+    assert read <= written
