@@ -288,11 +288,15 @@ def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
         {"learning_rate": "fast"},
         {"dropout": "0.1"},
         {"clip": float("nan")},
+        {"kernel": 3},
+        {"options": {"bins": 2.5}},
+        {"options": {"roles": 1}},
+        {"options": ["rates"]},
     ],
     ids=str,
 )
 def test_a_parameter_of_a_wrong_kind_is_named(log, params):
-    (name,) = params
+    (name,) = params["options"] if isinstance(params.get("options"), dict) else params
     with pytest.raises(ConfigError, match=name):
         TAPGNN(**params).fit(log)
 

@@ -18,7 +18,7 @@ scorer: a search needs a `scoring` of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,16 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
-from tapgnn.data.arguments import check_events, is_real, is_whole, known_rows_of, rows_of, seconds_of
+from tapgnn.data.arguments import (
+    check_events,
+    check_seed,
+    is_whole,
+    known_rows_of,
+    plain,
+    plain_values,
+    rows_of,
+    seconds_of,
+)
 from tapgnn.data.log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
@@ -42,8 +51,6 @@ from tapgnn.training.link_prediction import History, LinkTraining, Listener, Set
 from tapgnn.training.replay import represent_along
 
 Ids = Sequence[Id] | ArrayLike
-WHOLE = ("layers", "width", "epochs", "patience", "validations", "chunk", "negatives", "seed")
-REAL = ("dropout", "learning_rate", "block_rate", "vector_rate", "weight_decay", "clip", "cold_weight")
 
 
 class TAPGNN:
@@ -125,15 +132,16 @@ class TAPGNN:
 
     def config(self) -> Config:
         """The model's configuration before it is fitted to a log."""
-        self._check_numbers()
         named = {"kernel": self.kernel, "layers": self.layers, "width": self.width, "dropout": self.dropout}
-        chosen = {name: _plain(value) for name, value in named.items() if value is not None}
-        return Config.preset(self.preset, **{**chosen, **(self.options or {})})
+        if not isinstance(self.options, Mapping | None):
+            raise ConfigError(f"options must be a dictionary, such as {{'rates': 1}}, not {self.options!r}")
+        chosen = {name: value for name, value in named.items() if value is not None} | dict(self.options or {})
+        return Config.preset(self.preset, **plain_values(chosen, Config))
 
     def settings(self) -> Settings:
         """How the model is trained."""
-        self._check_numbers()
-        return Settings(**{field.name: _plain(getattr(self, field.name)) for field in fields(Settings)})
+        check_seed(self.seed)
+        return Settings(**plain_values({field.name: getattr(self, field.name) for field in fields(Settings)}, Settings))
 
     def fit(
         self,
@@ -261,7 +269,7 @@ class TAPGNN:
         check_events(events)
         if not len(events):
             raise EventError("there are no events to evaluate on; pass at least one that is younger than all observed")
-        _check_seed(seed)
+        check_seed(seed)
         if self.log_ is None:
             raise QueryError(
                 "the log, from which negatives are drawn, was not saved with the model; "
@@ -302,7 +310,7 @@ class TAPGNN:
         tensors = {"candidates": torch.from_numpy(self.candidates_)}
         if self.classifier_ is not None:
             tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
-        params = {name: _plain(value) for name, value in self.get_params().items()}
+        params = {name: plain(value) for name, value in self.get_params().items()}
         write_tensors(Path(folder) / "estimator.safetensors", tensors, {"params": params})
         return digest
 
@@ -327,22 +335,3 @@ class TAPGNN:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
-
-    def _check_numbers(self) -> None:
-        """Refuse parameters of a wrong kind; their ranges are the business of `Config` and `Settings`."""
-        for names, fits, words in ((WHOLE, is_whole, "a whole number"), (REAL, is_real, "a number")):
-            for name in names:
-                value = getattr(self, name)
-                if value is not None and not fits(value):
-                    raise ConfigError(f"{name} must be {words}, not {value!r}")
-        _check_seed(self.seed)
-
-
-def _check_seed(seed: int) -> None:
-    if not is_whole(seed) or seed < 0:
-        raise ConfigError(f"seed must be a whole number that is not negative, not {seed!r}")
-
-
-def _plain(value: Any) -> Any:
-    """A number of numpy as Python's own, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -1,14 +1,16 @@
-"""Arguments: what a caller hands to a model -> events, rows and seconds, or one line that says what is wrong."""
+"""Arguments: what a caller hands to a model -> events, rows, seconds and plain values, or one line on what is wrong."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tapgnn.errors import EventError, QueryError
+from tapgnn.errors import ConfigError, EventError, QueryError
 from tapgnn.events import Events, Floats, Ints, Vocabulary, to_seconds
 
 
@@ -80,6 +82,31 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def is_real(value: Any) -> bool:
-    """Whether a value is a number; True and False are not."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+def check_seed(seed: Any) -> None:
+    """Refuse what cannot be a seed."""
+    if not is_whole(seed) or seed < 0:
+        raise ConfigError(f"seed must be a whole number that is not negative, not {seed!r}")
+
+
+_KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    "int": (is_whole, "a whole number"),
+    "float": (lambda value: isinstance(value, Real) and not isinstance(value, bool), "a number"),
+    "bool": (lambda value: isinstance(value, bool), "True or False"),
+    "str": (lambda value: isinstance(value, str), "a string"),
+}
+
+
+def plain_values(values: Mapping[str, Any], declared: type[Any]) -> dict[str, Any]:
+    """Values for a dataclass, each of the kind that it declares; their ranges are its own business."""
+    kinds = {field.name: field.type for field in fields(declared)}
+    found = {name: plain(value) for name, value in values.items()}
+    for name, value in found.items():
+        fits, words = _KINDS.get(kinds.get(name), (lambda _: True, ""))
+        if not fits(value):
+            raise ConfigError(f"{name} must be {words}, not {value!r}")
+    return found
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy as Python's own, which JSON can hold."""
+    return value.item() if isinstance(value, np.generic) else value
