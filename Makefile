@@ -55,4 +55,4 @@ fresh:
 	find src -name '*.nb[ci]' -delete
 
 clean: fresh
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo tapgnn-evaluation

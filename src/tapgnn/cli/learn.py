@@ -120,9 +120,7 @@ def fit(
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, those after {history.best_epoch:.1f} epochs (validation AUC {history.best_auc:.4f})")
-    result = _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
-    if json:
-        print_json(result)
+    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
     if history.interrupted:
         say("'tapgnn fit' with the same options and --resume goes on from the last whole epoch")
         raise typer.Exit(130)
@@ -179,8 +177,8 @@ def _finish(
     classify: bool,
     reading: Reading,
     as_json: bool,
-) -> dict[str, Any]:
-    """Let the model observe the whole log, save it, and say what it is worth; gives the results."""
+) -> None:
+    """Let the model observe the whole log, save it, and say what it is worth."""
     from tapgnn.cli.outcome import examine_fit, report_fit, result_table, verdict
     from tapgnn.events import checksum
 
@@ -196,6 +194,8 @@ def _finish(
         "data_sha256": checksum(log.events),
         "reading": asdict(reading),
     }
+    if as_json:
+        print_json(result)
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, model, found, learnt)
     title = f"{log.title}, {len(found.labels) // 2:,} validation events against newly drawn false ones"
@@ -204,7 +204,6 @@ def _finish(
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; --classify learns them too")
     say(f"model in {out}, metrics in {out / METRICS}, report in {out / REPORT}")
-    return result
 
 
 def _learn_labels(model: TAPGNN, log: Log) -> Classification:
