@@ -14,7 +14,8 @@ from torch_geometric.data import TemporalData
 
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
-from tapgnn.events import checksum, hash_ids
+from tapgnn.events import checksum
+from tapgnn.vocabulary import hash_ids
 
 from .streams import cuts, streams
 

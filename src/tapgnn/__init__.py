@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from tapgnn.errors import TapgnnError
     from tapgnn.estimator import TAPGNN
-    from tapgnn.events import Events, Vocabulary
+    from tapgnn.events import Events
     from tapgnn.model import Config, Model, State, Trace, load_model, save_model
+    from tapgnn.vocabulary import Vocabulary
 
 __version__ = "0.1.0"
 
@@ -22,7 +23,7 @@ _HOMES = {
     "State": "tapgnn.model",
     "TapgnnError": "tapgnn.errors",
     "Trace": "tapgnn.model",
-    "Vocabulary": "tapgnn.events",
+    "Vocabulary": "tapgnn.vocabulary",
     "load_model": "tapgnn.model",
     "save_model": "tapgnn.model",
 }

@@ -41,7 +41,7 @@ from tapgnn.data.log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
-from tapgnn.events import Events, Id, Vocabulary
+from tapgnn.events import Events
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -49,6 +49,7 @@ from tapgnn.training.classification import Classification, Classifier, score_eve
 from tapgnn.training.examination import examine
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
 from tapgnn.training.replay import represent_along
+from tapgnn.vocabulary import Id, Vocabulary
 
 Ids = Sequence[Id] | ArrayLike
 

@@ -15,8 +15,9 @@ from tapgnn.data import simulator
 from tapgnn.data.simulator import DAY, FEATURES, HOUR, START, simulate, simulate_stream, simulated_network
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Ints, Vocabulary
+from tapgnn.events import Events, Ints
 from tapgnn.training.metrics import auc
+from tapgnn.vocabulary import Vocabulary
 
 COLUMNS = ("src", "dst", "time", "features", "labels")
 

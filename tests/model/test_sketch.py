@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
-from tapgnn.events import hash_ids
 from tapgnn.model.rows import Rows
 from tapgnn.model.sketch import FLOOR, by_rate, compare_sketches, plainly_compare_sketches, sign_vectors
+from tapgnn.vocabulary import hash_ids
 
 from ..streams import streams, tiny_model
 

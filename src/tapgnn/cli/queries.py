@@ -19,7 +19,7 @@ from tapgnn.data.source import Source, Table
 from tapgnn.data.values import INTEGER, convert_times, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Id, Vocabulary
+from tapgnn.vocabulary import Id, Vocabulary
 
 NAMES = {**ALIASES, "node": ("node", "id", "node_id", "name")}
 

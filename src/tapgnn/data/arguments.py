@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tapgnn.errors import ConfigError, EventError, QueryError
-from tapgnn.events import Events, Floats, Ints, Vocabulary, to_seconds
+from tapgnn.events import Events, Floats, Ints, to_seconds
+from tapgnn.vocabulary import Vocabulary
 
 
 def check_events(given: Any, vocabulary: Vocabulary | None = None) -> None:

@@ -20,7 +20,8 @@ from tapgnn.data.values import (
     convert_typed_ids,
     explain,
 )
-from tapgnn.events import Events, Floats, Ints, Vocabulary
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

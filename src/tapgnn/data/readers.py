@@ -22,7 +22,8 @@ from tapgnn.data.columns import Layout, Wanted, find_layout, is_header
 from tapgnn.data.formats import open_source
 from tapgnn.data.source import Source
 from tapgnn.errors import DataError
-from tapgnn.events import Events, Floats, Vocabulary
+from tapgnn.events import Events, Floats
+from tapgnn.vocabulary import Vocabulary
 
 _log = logging.getLogger("tapgnn.data")
 

@@ -37,7 +37,8 @@ from tapgnn.data.network import (
     simulated_network,
 )
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Floats, Ints, Vocabulary
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.vocabulary import Vocabulary
 
 FEATURES = ("log_amount", "card", "online", "transfer", "hour_sin", "hour_cos", "weekend")
 CARD, ONLINE, TRANSFER = range(3)

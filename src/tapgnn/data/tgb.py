@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tapgnn.errors import DatasetError
-from tapgnn.events import Events, Vocabulary
+from tapgnn.events import Events
+from tapgnn.vocabulary import Vocabulary
 
 _LOADERS = {
     "tgbl-": ("tgb.linkproppred.dataset", "LinkPropPredDataset"),

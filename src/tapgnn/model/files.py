@@ -20,10 +20,10 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from tapgnn.errors import ConfigError, ModelFileError
-from tapgnn.events import Vocabulary
 from tapgnn.model.config import Config
 from tapgnn.model.model import Model
 from tapgnn.model.state import ARENAS, State
+from tapgnn.vocabulary import Vocabulary
 
 FORMAT = 1
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}

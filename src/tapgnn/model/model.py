@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
 from tapgnn.errors import ConfigError, LateEventError
-from tapgnn.events import Events, Floats, Vocabulary
+from tapgnn.events import Events, Floats
 from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
@@ -34,6 +34,7 @@ from tapgnn.model.step import FEW, Step
 from tapgnn.model.sweep import Sweep
 from tapgnn.model.trace import Reached, Trace
 from tapgnn.unfold import Unfolding, unfold
+from tapgnn.vocabulary import Vocabulary
 
 Late = Literal["reject", "merge"]
 

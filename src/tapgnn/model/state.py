@@ -21,10 +21,11 @@ import torch
 from torch import Tensor
 
 from tapgnn.errors import QueryError, StateError
-from tapgnn.events import Bools, Floats, Ints, Vocabulary
+from tapgnn.events import Bools, Floats, Ints
 from tapgnn.model.facts import LAST, find_active
 from tapgnn.model.rows import Rows, put_rows, take_rows
 from tapgnn.model.sketch import sign_vectors
+from tapgnn.vocabulary import Vocabulary
 
 ARENAS = ("sums", "facts", "embedding", "sketch")
 

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import EventError, JournalError
-from tapgnn.events import Events, Floats, Id, Ints
+from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Config
+from tapgnn.vocabulary import Id
 
 Arriving = Events | Mapping[str, Any] | Sequence[Any]
 

@@ -19,7 +19,7 @@ from types import TracebackType
 from typing import Any
 
 from tapgnn.errors import ConfigError, ServerError
-from tapgnn.events import Id
+from tapgnn.vocabulary import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
 FIELDS = ("src", "dst", "time", "features", "label")

@@ -21,7 +21,6 @@ from torch import Tensor
 from torch.nn.functional import leaky_relu
 
 from tapgnn.errors import QueryError
-from tapgnn.events import Id
 from tapgnn.kernels import Kernel
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.attention import Attention
@@ -30,6 +29,7 @@ from tapgnn.kernels.mean import Mean
 from tapgnn.kernels.normalise import join_and_normalise
 from tapgnn.model import Model
 from tapgnn.online.window import Excerpt, last_block
+from tapgnn.vocabulary import Id
 
 
 @dataclass(frozen=True)

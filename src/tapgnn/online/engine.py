@@ -23,7 +23,7 @@ import torch
 
 from tapgnn.errors import ConfigError, JournalError, StateError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Events, Id
+from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.online.batch import Arriving, Batch
 from tapgnn.online.checkpoint import Checkpoints
@@ -35,6 +35,7 @@ from tapgnn.online.questions import Live, Questions, Scores
 from tapgnn.online.record import Kind, Offset, Record
 from tapgnn.online.rewriting import Rewriting, without_event, without_node
 from tapgnn.online.writer import Outcome, Receipt, Request, Writer
+from tapgnn.vocabulary import Id
 
 __all__ = ["Engine", "Live", "Outcome", "Receipt", "Request"]
 

@@ -23,12 +23,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.events import Events, Id
+from tapgnn.events import Events
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.contribution import finish_read
 from tapgnn.online.ledger import Ledger, PastRows
 from tapgnn.online.window import Excerpt, Window, excerpt
+from tapgnn.vocabulary import Id
 
 MOST_EVENTS = 512
 PATH = 128

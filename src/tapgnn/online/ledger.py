@@ -18,7 +18,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tapgnn.events import Id
 from tapgnn.kernels.attention import Attention
 from tapgnn.model import Model, State
 from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
@@ -34,6 +33,7 @@ from tapgnn.online.contribution import (
     read_sums,
 )
 from tapgnn.online.window import Excerpt, last_block
+from tapgnn.vocabulary import Id
 
 
 @dataclass

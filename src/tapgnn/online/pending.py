@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.events import Events, Floats, Ints, Vocabulary
+from tapgnn.events import Events, Floats, Ints
 from tapgnn.online.batch import Batch
 from tapgnn.online.record import Record
+from tapgnn.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 
 from tapgnn.errors import QueryError, StateError
-from tapgnn.events import Events, Floats, Id, Ints
+from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.batch import Arriving, Batch
@@ -19,6 +19,7 @@ from tapgnn.online.fold import Fold
 from tapgnn.online.inquiry import check_aspects, classify_events, score_links
 from tapgnn.online.writer import Writer
 from tapgnn.unfold import DESTINATION
+from tapgnn.vocabulary import Id
 
 Ids = Sequence[Id] | ArrayLike
 Scores = NDArray[np.float64]

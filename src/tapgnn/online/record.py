@@ -15,7 +15,7 @@ from enum import IntEnum
 from typing import Any
 
 from tapgnn.errors import ConfigError
-from tapgnn.events import Id
+from tapgnn.vocabulary import Id
 
 Offset = tuple[str, int, int]
 NAME_LENGTH = 1_000

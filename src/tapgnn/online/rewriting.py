@@ -16,7 +16,6 @@ import numpy as np
 
 from tapgnn.errors import IrrevocableError, JournalError, QueryError, StateError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Id
 from tapgnn.online.batch import Batch
 from tapgnn.online.checkpoint import Checkpoints
 from tapgnn.online.fold import Fold
@@ -24,6 +23,7 @@ from tapgnn.online.journal import Journal, open_journal
 from tapgnn.online.origin import Origin
 from tapgnn.online.policy import Policy
 from tapgnn.online.record import Kind, Record
+from tapgnn.vocabulary import Id
 
 Edit = Callable[[Record], Record]
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from tapgnn.events import Id, Ints, Vocabulary
+from tapgnn.events import Ints
+from tapgnn.vocabulary import Id, Vocabulary
 
 NOBODY = ""
 

@@ -11,9 +11,10 @@ import torch
 from numpy.typing import NDArray
 
 from tapgnn.errors import StateError
-from tapgnn.events import Id, Ints, Vocabulary
+from tapgnn.events import Ints
 from tapgnn.model import Model, State
 from tapgnn.model.state import ARENAS
+from tapgnn.vocabulary import Id, Vocabulary
 
 BLOCK = 4_096
 

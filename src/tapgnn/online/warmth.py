@@ -7,8 +7,9 @@ import copy
 import numpy as np
 import torch
 
-from tapgnn.events import Events, Vocabulary
+from tapgnn.events import Events
 from tapgnn.model import Model
+from tapgnn.vocabulary import Vocabulary
 
 
 @torch.no_grad()

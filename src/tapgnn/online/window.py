@@ -23,10 +23,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Floats, Id, Ints
+from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, Trace
 from tapgnn.model.block import Block
 from tapgnn.model.facts import COUNT
+from tapgnn.vocabulary import Id
 
 
 def last_block(model: Model) -> Block:

@@ -17,12 +17,13 @@ import torch
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
-from tapgnn.events import Events, Id, Vocabulary
+from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.model.facts import COUNT
 from tapgnn.online.engine import Engine, Live
 from tapgnn.online.explanation import Explanation, explain
 from tapgnn.online.window import Window, excerpt
+from tapgnn.vocabulary import Id, Vocabulary
 
 MAP_NODES = 300
 MAP_SECONDS = 1.0
