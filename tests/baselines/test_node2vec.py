@@ -115,6 +115,7 @@ def test_the_best_setting_is_that_of_the_exam_and_the_first_where_there_is_none(
     exam = Pairs(np.zeros(2, dtype=np.int64), np.array([0, 1]), np.zeros(2), np.array([1, 0]))
     scorers = {"wrong": Constant([0.0, 1.0]), "right": Constant([1.0, 0.0])}
     assert best_of(scorers, scorers.__getitem__, exam)[::2] == ("right", 1.0)
+    assert best_of(scorers, scorers.__getitem__, exam, margin=1.0)[::2] == ("wrong", 0.0)
     nothing = Pairs(exam.src[:0], exam.dst[:0], exam.time[:0], exam.label[:0])
     assert best_of(scorers, scorers.__getitem__, nothing)[::2] == ("wrong", 0.5)
     with pytest.raises(StateError, match="no setting"):
@@ -135,3 +136,24 @@ def test_p_and_q_come_from_the_grid_and_nothing_is_asked_before_the_fit() -> Non
     method.fit(train, valid)
     assert isinstance(method, Node2Vec)
     assert {method.details()["p"], method.details()["q"]} <= {1.0, 0.25, 4.0}
+
+
+def test_a_setting_is_chosen_by_the_very_fit_that_answers_and_none_is_fitted_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    train, valid, _ = parts(busy_log())
+    corpora: list[int] = []
+    learn = SkipGram.learn
+
+    def counted(model: SkipGram, walks: list[list[str]]) -> None:
+        corpora.append(len(walks))
+        learn(model, walks)
+
+    monkeypatch.setattr(SkipGram, "learn", counted)
+    method = make("node2vec", grid=(1.0, 0.25, 4.0))
+    method.fit(train, valid)
+    nodes = len(np.unique(np.concatenate([train.src, train.dst])))
+    assert corpora == [2 * nodes] * 5
+    exam = labelled(valid, training_sampler(train), 0, "validation")
+    scores = method.score(exam.src, exam.dst, exam.time)
+    assert exam.auc(scores) == pytest.approx(method.details()["valid_auc"])  # type: ignore[arg-type]
