@@ -28,6 +28,8 @@ from tapgnn.errors import TapgnnError
 
 Found = dict[str, Any]
 Work = Callable[..., Found]
+# Seconds that a process has to end after its answer.
+PATIENCE = 10.0
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -44,6 +46,8 @@ def run_apart(work: Work, *given: Any, threads: int, preload: str = __name__) ->
     theirs.close()
     try:
         found: Found = ours.recv()
+        # It ends by itself, and returns what it has of the system; one that does not is ended below.
+        process.join(timeout=PATIENCE)
     except EOFError:
         process.join()
         found = {"error": f"its process ended without a result, {_ending(process.exitcode)}"}
