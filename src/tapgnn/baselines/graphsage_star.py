@@ -11,7 +11,7 @@ subgraph of a question never holds its own event. Where there are fewer than 20,
 these alone. Time itself is no input. It sees history after training: later events join the neighbourhoods.
 
 Defaults: two layers, 20 uniform neighbours, d = 128; batches of 200 events in order of time, one negative each, Adam
-0.001, the epoch chosen on validation. fb-forum, paper's protocol, seed 0: 0.879.
+0.001, the weights chosen on validation. fb-forum, paper's protocol, seed 0: 0.881.
 
 Departures: the papers leave the training open; each batch draws its neighbourhoods anew, while what is asked draws with
 one fixed seed, by node and time, so that an answer does not depend on what else is asked. The vectors of the nodes

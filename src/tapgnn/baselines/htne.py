@@ -12,7 +12,7 @@ with s the logistic function and n drawn by degree^0.75. An event is learnt from
 1 over the training events, delta_x = softplus(.) >= 0 is learnt for each node, and a history shorter than h has weights
 for what it holds alone. Defaults of the reference: d = 128, 5 negatives, batches of 1,000, gradient descent with rate
 0.01 on the sum of the losses; h from 10, 20, 30, chosen on validation. Gradients are sparse. Paper's protocol, seed 0:
-0.761 on fb-forum, 0.559 on soc-wiki-elec.
+0.753 on fb-forum, about 0.56 on soc-wiki-elec.
 
 Departures:
 - delta is kept from being negative (the reference leaves it free: a past that grows louder overflows).

@@ -14,8 +14,8 @@ training events into equal parts, between two instants. S is chosen from 8, 32, 
   nodes that are active in it. The other divisions take every fourth and every sixteenth of the same snapshots.
 
 Defaults: d = 128, one walk of 80 nodes, window 10, 5 negatives; an LSTM of width 32, Adam 0.01, 60 steps of 4,096 pairs
-at most, the best of every tenth step by validation. Paper's protocol: 0.847 and 0.857 on fb-forum (seeds 0 and 1),
-0.806 on ia-slashdot-reply-dir.
+at most, the best of every tenth step by validation. Paper's protocol: 0.860 on fb-forum (seed 0),
+about 0.81 on ia-slashdot-reply-dir.
 
 Cost: the snapshots take S * N * d / 2 numbers where nodes come in evenly, and are the bulk of the memory; they lie in
 one array of float32, rotated in place, and a coarser division is copied from it only while it is tried. The 39,000
