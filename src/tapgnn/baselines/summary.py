@@ -1,8 +1,10 @@
-"""Summary: the row of a method from its runs, one a seed. Runs that failed take no part in the figures.
+"""Summary: the row of a method from its runs, one a seed.
 
-    a mark, such as auc    auc_mean and auc_std: mean and deviation over the runs that ended (0 for a single one)
+    a mark, such as auc    auc_mean and auc_std: its mean and its deviation (0 for a single run)
     a cost                 its mean; of memory, the largest
     failed                 how many runs failed, and `error`, what the first of them says
+
+Runs that failed take no part in the figures.
 """
 
 from __future__ import annotations
