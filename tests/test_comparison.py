@@ -177,7 +177,7 @@ class Threads(Recency):
 
     def details(self):
         pools = [(pool["internal_api"], pool["num_threads"]) for pool in threadpool_info()]
-        return {"pools": json.dumps(pools), "numba": numba.get_num_threads(), "torch": torch.get_num_threads()}
+        return {"pools": json.dumps(pools), "torch": torch.get_num_threads(), "numba": numba.get_num_threads()}
 
 
 def make_odd(name, seed):

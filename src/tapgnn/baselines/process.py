@@ -28,8 +28,6 @@ from tapgnn.errors import TapgnnError
 
 Found = dict[str, Any]
 Work = Callable[..., Found]
-# Seconds that a process has to end after its answer.
-PATIENCE = 10.0
 POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
@@ -46,8 +44,6 @@ def run_apart(work: Work, *given: Any, threads: int, preload: str = __name__) ->
     theirs.close()
     try:
         found: Found = ours.recv()
-        # It ends by itself, and returns what it has of the system; one that does not is ended below.
-        process.join(timeout=PATIENCE)
     except EOFError:
         process.join()
         found = {"error": f"its process ended without a result, {_ending(process.exitcode)}"}
@@ -62,6 +58,9 @@ def run_apart(work: Work, *given: Any, threads: int, preload: str = __name__) ->
 def answer(channel: Connection, work: Work, given: tuple[Any, ...], threads: int) -> None:
     """The child: do the work and send what it returns, or what went wrong."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if "fork" in multiprocessing.get_all_start_methods():
+        # It starts no children; but numba's lock then is no named semaphore, which would outlive an ended process.
+        multiprocessing.set_start_method("fork", force=True)
     try:
         set_threads(threads)
         found = work(*given)
@@ -75,7 +74,7 @@ def answer(channel: Connection, work: Work, given: tuple[Any, ...], threads: int
 
 
 def set_threads(threads: int) -> None:
-    """Give every pool of threads of this process the same number; numba has at most as many as it started with."""
+    """Give every pool of threads of this process the same number; numba has at most as many as it was loaded with."""
     os.environ.update(dict.fromkeys(POOLS, str(threads)))
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     threadpool_limits(limits=threads)
