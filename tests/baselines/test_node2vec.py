@@ -115,7 +115,6 @@ def test_the_best_setting_is_that_of_the_exam_and_the_first_where_there_is_none(
     exam = Pairs(np.zeros(2, dtype=np.int64), np.array([0, 1]), np.zeros(2), np.array([1, 0]))
     scorers = {"wrong": Constant([0.0, 1.0]), "right": Constant([1.0, 0.0])}
     assert best_of(scorers, scorers.__getitem__, exam)[::2] == ("right", 1.0)
-    assert best_of(scorers, scorers.__getitem__, exam, margin=1.0)[::2] == ("wrong", 0.0)
     nothing = Pairs(exam.src[:0], exam.dst[:0], exam.time[:0], exam.label[:0])
     assert best_of(scorers, scorers.__getitem__, nothing)[::2] == ("wrong", 0.5)
     with pytest.raises(StateError, match="no setting"):

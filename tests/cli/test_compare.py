@@ -141,3 +141,11 @@ def test_both_scores_of_graphsage_are_in_the_json_in_the_file_and_in_a_line_unde
 )
 def test_a_wrong_request_is_one_line(log, words, says):
     assert says in tapgnn("compare", log, *words).err.splitlines()[-1]
+
+
+def test_a_place_that_cannot_be_written_to_is_refused_before_the_work(log, tmp_path):
+    (tmp_path / "file").write_text("")
+    outcome = tapgnn("compare", log, "--methods", "recency", "--out", tmp_path / "file")
+    assert outcome.code == 2
+    assert "is a file; pass the name of a folder" in outcome.err
+    assert "recency" not in outcome.err

@@ -86,17 +86,14 @@ class EmbeddingMethod(Method):
 
 
 def best_of(
-    settings: Iterable[Setting], fitted: Callable[[Setting], Scorer], exam: Pairs, margin: float = 0.0
+    settings: Iterable[Setting], fitted: Callable[[Setting], Scorer], exam: Pairs
 ) -> tuple[Setting, Scorer, float]:
-    """The setting whose scorer has the highest AUC on the exam, that scorer, and the AUC (0.5 for an empty exam).
-
-    A setting takes the place of an earlier one if it is better by more than the margin.
-    """
+    """The setting whose scorer has the highest AUC on the exam, that scorer, and the AUC (0.5 for an empty exam)."""
     found: list[tuple[Setting, Scorer, float]] = []
     for setting in settings:
         scorer = fitted(setting)
         mark = exam.auc(scorer.logits(exam.src, exam.dst)) if len(exam) else 0.5
-        if not found or mark > found[0][2] + margin:
+        if not found or mark > found[0][2]:
             found = [(setting, scorer, mark)]
     if not found:
         raise StateError("there is no setting to choose from; give at least one")

@@ -12,7 +12,7 @@ import typer
 from tapgnn.cli.config import ConfigFile
 from tapgnn.cli.log import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
-from tapgnn.cli.output import print_json, say, show, write_csv, write_json
+from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -72,6 +72,8 @@ def compare(
     from tapgnn.comparison import compare as run
 
     names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
+    if out is not None:
+        check_folder(out)
     log = read_log(events, reading)
     say(f"{log.title}: {len(log.events):,} events, {len(names)} methods, protocol {protocol}")
     found = run(log.events, names, protocol, seeds, threads, _tell)  # type: ignore[arg-type]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tapgnn.errors import ConfigError
+from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
 from tapgnn.kernels import KERNELS
 
@@ -116,7 +116,7 @@ class Config:
         Quantiles, not extremes: one row with a wrong time must not set the scale.
         """
         if not len(events):
-            raise ConfigError("there are no training events; nothing can be learnt from an empty log")
+            raise EventError("there are no training events; nothing can be learnt from an empty log")
         low, high = np.quantile(events.time, [0.005, 0.995])
         span = float(high - low) or 1.0
         gaps = np.diff(np.unique(events.time))
