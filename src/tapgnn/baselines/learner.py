@@ -11,10 +11,13 @@ learning and in another when asked.
 
 An epoch runs over the log in order of time, from the empty state. `validations` times an epoch (as for TAP-GNN) the
 weights of the moment are examined: without dropout and gradients they read the training events from the empty state,
-and score the validation events from there. The best weights and the state that they made in this way are kept together
-and restored together; the state that training carries along, which weights of many moments have made, is never asked.
+and score the validation events from there. The best weights and that state are kept together and restored together.
 Training stops after `patience` epochs without a better AUC. Without validation events the last weights are kept. Where
 a state is the log itself (TGAT, TDGNN, GraphSAGE*), reading the training events again costs next to nothing.
+
+Where a state depends on the weights (`remembers`), the one that training has carried along is tried too at the end of
+an epoch, and the better of the two on validation is kept: the references go on from it. Weights of many moments made
+it, which tells how long ago a node was written, and DyRep, which does not see the time, lives on that.
 
 Node vectors (`vectors` of the network) have sparse gradients and an optimizer that touches the rows of a batch alone,
 so that a step costs the same however many nodes there are; as with TAP-GNN, their gradients are not clipped.
@@ -55,6 +58,7 @@ class Learner(Method):
     """
 
     sees_history = True
+    remembers = False
     asked = 4_096
 
     def __init__(
@@ -118,7 +122,7 @@ class Learner(Method):
             if epoch - best_epoch >= self.patience:
                 break
             for share, loss in self._epoch(train, sampler, rng, optimizers):
-                kept, found = self._look(train, valid, negative)
+                kept, found = self._look(train, valid, negative, share == 1.0)
                 self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": found})
                 logger.info("%s: %s", self.name, self.history[-1])
                 if not found <= best_auc:
@@ -142,16 +146,21 @@ class Learner(Method):
                 yield done / len(train), float(np.mean(losses))
                 losses = []
 
-    def _look(self, train: Events, valid: Events, negative: Ints) -> tuple[tuple[dict[str, Tensor], Any], float]:
-        """The weights of the moment with the state that they make of the training events, and its AUC on validation."""
+    def _look(
+        self, train: Events, valid: Events, negative: Ints, whole: bool
+    ) -> tuple[tuple[dict[str, Tensor], Any], float]:
+        """The weights of the moment with the better of their states after all of `train`, and its AUC on validation."""
         carried, self.state = self.state, self._empty_state()
         self.network.eval()
         self._ask(train, *_no_questions())
-        kept = copy.deepcopy((self.network.state_dict(), self.state))
-        found = self._validate(valid, negative)
+        looks = []
+        for state in [self.state, *([carried] if whole and self.remembers else [])]:
+            kept = copy.deepcopy((self.network.state_dict(), state))
+            self.state = state
+            looks.append((kept, self._validate(valid, negative)))
         self.state = carried
         self.network.train()
-        return kept, found
+        return max(looks, key=lambda look: look[1])
 
     def _optimizers(self) -> list[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""

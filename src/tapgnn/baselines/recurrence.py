@@ -93,6 +93,7 @@ class MemoryNetwork(nn.Module):
 class MemoryLearner(Learner):
     """A method with a memory: the same unrolling in training, in validation and along a stream."""
 
+    remembers = True
     network: MemoryNetwork
 
     def _empty_state(self) -> MemoryState:

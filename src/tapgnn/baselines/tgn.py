@@ -16,8 +16,8 @@ included, in training as in testing. The reference hides them: there a batch of 
 it, and of several events of one node in a batch only the last reaches the memory. Here only events of one instant are
 hidden from each other, of which the last reaches the memory ('most recent' aggregation).
 
-The best weights are kept and restored together with the memory, pending messages and neighbours that they themselves
-made of the training events, without dropout (`learner`).
+The best weights are kept and restored together with memory, pending messages and neighbours: those that training left
+behind, or those that the weights themselves make of the training events, whichever is better on validation (`learner`).
 
 Further departures, and why: a message leaves out s_v-, which the GRU has as its state; it carries the partner's vector,
 without which messages of a log without features say nothing of who the partner is; time enters it as a logarithm.
