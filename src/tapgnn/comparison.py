@@ -12,10 +12,11 @@ accuracy. Not every score is a probability, so accuracy is taken at the threshol
 best, for all methods alike. A question at t sees the events strictly before t, for all methods alike.
 
 Who looks at validation how often: TAP-GNN and the learners (JODIE, TGN, DyRep, TGAT, TDGNN, GraphSAGE*) twice an epoch,
-each time from a state that the weights of the moment made of the training events, and stop after three epochs without a
-better AUC. The embedding methods train for a fixed number of epochs and choose settings: Node2Vec p and q, HTNE the
-length of the history, TNODE the number of snapshots (and the best of every tenth step), GraphSAGE its score, CTDNE
-nothing. The trivial methods never look; windowed EdgeBank looks back as far as the test is long.
+each time from a state that the weights of the moment made of the training events (JODIE, TGN and DyRep at the end of an
+epoch also from the one that training left), and stop after three epochs without a better AUC. The embedding methods
+train for a fixed number of epochs and choose settings: Node2Vec p and q, HTNE the length of the history, TNODE the
+number of snapshots (and the best of every tenth step), GraphSAGE its score, CTDNE nothing. The trivial methods never
+look; windowed EdgeBank looks back as far as the test is long.
 
 Every fit runs in a process of its own (`baselines.process`) with the same number of threads in all its pools (a first
 run also compiles loops, and counts it as training). `memory_mb` is the peak resident size of that process less its peak
