@@ -155,11 +155,31 @@ def _owner(chain: Ints) -> NDArray[np.int64]:
 
 
 @nb.njit(cache=True)
+def _slots(nodes: Ints) -> NDArray[np.int64]:
+    """A hash table: the chain of a node is in the first slot from `node` on (modulo their number) that holds it."""
+    size = 2
+    while size < 4 * len(nodes):
+        size *= 2
+    slots = np.full(size, -1, dtype=np.int64)
+    for c in range(len(nodes)):
+        slot = nodes[c] & (size - 1)
+        while slots[slot] >= 0:
+            slot = (slot + 1) & (size - 1)
+        slots[slot] = c
+    return slots
+
+
+@nb.njit(cache=True)
 def _before(nodes: Ints, chain: Ints, time: Floats, asked: Ints, when: Floats) -> NDArray[np.int64]:
     answer = np.empty(len(asked), dtype=np.int64)
+    slots = _slots(nodes)
+    last = len(slots) - 1
     for q in range(len(asked)):
-        c = np.searchsorted(nodes, asked[q])
-        if c == len(nodes) or nodes[c] != asked[q]:
+        slot = asked[q] & last
+        while slots[slot] >= 0 and nodes[slots[slot]] != asked[q]:
+            slot = (slot + 1) & last
+        c = slots[slot]
+        if c < 0:
             answer[q] = -1
             continue
         start = chain[c]
