@@ -279,6 +279,9 @@ def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
     "params",
     [
         {"seed": -1},
+        {"seed": 2**64},
+        {"options": {"half_lives": "ab"}},
+        {"options": {"sketch_half_lives": 5}},
         {"seed": 1.5},
         {"epochs": 1.5},
         {"chunk": "512"},
@@ -315,8 +318,9 @@ def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_p
     past, later = ([log.vocabulary.ids[row] for row in rows] for rows in (log.src[:first], log.dst[:first]))
     features = log.features[:first]
     known = Events.from_arrays(past, later, log.time[:first], features, vocabulary=again.vocabulary)
-    with pytest.raises(EventError, match="has observed events up to"):
-        again.remember(known[:100])
+    for part in (known[:100], known[100:]):
+        with pytest.raises(EventError, match=f"has observed {first:,} events up to"):
+            again.remember(part)
     with pytest.raises(EventError, match="apart from the model"):
         again.remember(log.slice(0, first))
     again.remember(known)
@@ -325,3 +329,18 @@ def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_p
     ends = ([log.vocabulary.ids[row] for row in rows[first:]] for rows in (log.src, log.dst))
     rest = Events.from_arrays(*ends, log.time[first:], log.features[first:], vocabulary=again.vocabulary)
     assert again.evaluate(rest) == fitted.evaluate(log.slice(first, len(log)))
+
+
+def test_a_fit_that_fails_leaves_the_estimator_as_it_was(log):
+    fitted = TAPGNN(width=16, epochs=1, chunk=256).fit(log.slice(0, 800))
+    asked = (log.vocabulary.ids[:4], log.vocabulary.ids[4:8], log.time[-1] + 1.0)
+    before = fitted.score(*asked)
+    with pytest.raises(ConfigError, match="went astray"):
+        fitted.set_params(learning_rate=1e30, epochs=20).fit(log)
+    np.testing.assert_array_equal(fitted.score(*asked), before)
+
+
+def test_options_with_numbers_of_numpy_are_saved_and_loaded(log, tmp_path):
+    options = {"bins": np.int64(4), "half_lives": [np.float64(0.5), 0.1], "sketch_half_lives": (np.float32(0.25),)}
+    TAPGNN(width=16, epochs=1, chunk=256, options=options).fit(log.slice(0, 400)).save(tmp_path)
+    assert TAPGNN.load(tmp_path).config().half_lives == (0.5, 0.1)

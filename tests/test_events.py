@@ -15,6 +15,7 @@ from torch_geometric.data import TemporalData
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
 from tapgnn.events import checksum
+from tapgnn.online.roster import Roster
 from tapgnn.vocabulary import hash_ids
 
 from .streams import cuts, streams
@@ -225,3 +226,12 @@ def test_a_vocabulary_hashes_every_id_once_however_it_grows():
         assert names.hashes().tolist() == hash_ids(names.ids).tolist()
         assert names.hashes(size - 1).tolist() == hash_ids([size]).tolist()
     assert len(names.hashes(len(names))) == 0
+
+
+def test_a_row_that_is_given_to_another_id_has_its_hash():
+    names = Roster(["ann"])
+    names.enrol(["bob", "cat"])
+    assert names.hashes().tolist() == hash_ids(["ann", "bob", "cat"]).tolist()
+    names.free([1])
+    names.enrol(["dan", "eve"])
+    assert names.hashes().tolist() == hash_ids(["ann", "dan", "cat", "eve"]).tolist()

@@ -168,18 +168,20 @@ class TAPGNN:
             train, chosen_on = events.slice(0, border), parts.test
         settings = self.settings()
         torch.manual_seed(settings.seed)
-        self.model_ = Model(self.config().fitted_to(train), events.vocabulary)
-        training = LinkTraining(self.model_, train, chosen_on, settings)
+        model = Model(self.config().fitted_to(train), events.vocabulary)
+        training = LinkTraining(model, train, chosen_on, settings)
         after: Callable[[LinkTraining], None] | None = None
         if checkpoint is not None:
             folder = checkpoint
             if resume:
                 load_checkpoint(training, folder)
             after = lambda done: save_checkpoint(done, folder)  # noqa: E731
+        # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)
+        self.model_ = model
         self.classifier_: Classifier | None = None
         self.log_: GrowingLog | None = GrowingLog()
-        self.state_: State = self.model_.empty_state()
+        self.state_: State = model.empty_state()
         self.candidates_ = candidates(train)
         return self.observe(events)
 
@@ -205,10 +207,10 @@ class TAPGNN:
         self._check_fitted()
         check_events(events, self.model_.vocabulary)
         end = float(events.time[-1]) if len(events) else -np.inf
-        if end != self.state_.clock:
+        if end != self.state_.clock or len(events) != self.state_.events:
             raise EventError(
-                f"the model has observed events up to {self.state_.clock}, this log ends at {end}; "
-                "pass the whole log that it has observed, and `observe` what came later"
+                f"the model has observed {self.state_.events:,} events up to {self.state_.clock}, this log has "
+                f"{len(events):,} up to {end}; pass the whole log that it has observed, and `observe` what came later"
             )
         self.log_ = GrowingLog()
         self.log_.append(events)

@@ -156,17 +156,24 @@ def _owner(chain: Ints) -> NDArray[np.int64]:
 
 @nb.njit(cache=True)
 def _slots(nodes: Ints) -> NDArray[np.int64]:
-    """A hash table: the chain of a node is in the first slot from `node` on (modulo their number) that holds it."""
+    """A hash table: the chain of a node is in the first slot from `_slot_of` on, around the end, that holds it."""
     size = 2
     while size < 4 * len(nodes):
         size *= 2
     slots = np.full(size, -1, dtype=np.int64)
     for c in range(len(nodes)):
-        slot = nodes[c] & (size - 1)
+        slot = _slot_of(nodes[c], size)
         while slots[slot] >= 0:
             slot = (slot + 1) & (size - 1)
         slots[slot] = c
     return slots
+
+
+@nb.njit(cache=True, inline="always")
+def _slot_of(node: Any, size: Any) -> Any:
+    """Newcomers have rows side by side: mixed first, they do not fill one long run of slots."""
+    mixed = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
+    return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
 
 
 @nb.njit(cache=True)
@@ -175,7 +182,7 @@ def _before(nodes: Ints, chain: Ints, time: Floats, asked: Ints, when: Floats) -
     slots = _slots(nodes)
     last = len(slots) - 1
     for q in range(len(asked)):
-        slot = asked[q] & last
+        slot = _slot_of(asked[q], len(slots))
         while slots[slot] >= 0 and nodes[slots[slot]] != asked[q]:
             slot = (slot + 1) & last
         c = slots[slot]

@@ -258,3 +258,25 @@ def test_heads_must_divide_the_width_and_there_must_be_layers():
         TDGNN(layers=0)
     with pytest.raises(ConfigError, match="layers, neighbours"):
         TGAT(neighbours=0)
+
+
+class Watched(JODIE):
+    """It is told how good it is on validation, and notes the memory that it was asked from."""
+
+    def fit(self, train, valid, marks):
+        self.marks, self.seen = iter(marks), []
+        super().fit(train, valid)
+
+    def _validate(self, valid, negative):
+        self.seen.append(self.state.memory.clone())
+        return next(self.marks)
+
+
+@pytest.mark.parametrize(("marks", "kept"), [((0.6, 0.5), 0), ((0.5, 0.6), 1)])
+def test_a_memory_is_tried_as_training_left_it_and_as_its_weights_make_it_and_the_better_is_kept(marks, kept):
+    train, valid, _ = parts(random_log(size=300, seed=4))
+    one = Watched(width=8, epochs=1, validations=1, batch=20, learning_rate=5e-2)
+    one.fit(train, valid, marks)
+    assert not torch.equal(*one.seen)
+    assert torch.equal(one.state.memory, one.seen[kept])
+    assert one.details()["valid_auc"] == 0.6

@@ -67,11 +67,13 @@ def _listed(ids: Any) -> Any:
 
 def seconds_of(times: ArrayLike, size: int) -> Floats:
     """[Q] times as numbers: one for all `size` questions, or one for each; numbers or datetimes, as in a log."""
-    if np.ndim(times) > 1:
-        raise QueryError(f"times have shape {np.shape(times)}; expected one time, or one per question")
     try:
+        if np.ndim(times) > 1:
+            raise QueryError(f"times have shape {np.shape(times)}; expected one time, or one per question")
         seconds = to_seconds(times)
-    except EventError as error:
+    except QueryError:
+        raise
+    except ValueError as error:
         raise QueryError(f"times: {error}") from None
     if len(seconds) not in (1, size):
         raise QueryError(f"expected one time, or {size} of them, one per question, not {len(seconds)}; pass as many")
@@ -85,8 +87,8 @@ def is_whole(value: Any) -> bool:
 
 def check_seed(seed: Any) -> None:
     """Refuse what cannot be a seed."""
-    if not is_whole(seed) or seed < 0:
-        raise ConfigError(f"seed must be a whole number that is not negative, not {seed!r}")
+    if not is_whole(seed) or not 0 <= seed < 2**63:
+        raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
 
 
 _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
@@ -94,6 +96,10 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     "float": (lambda value: isinstance(value, Real) and not isinstance(value, bool), "a number"),
     "bool": (lambda value: isinstance(value, bool), "True or False"),
     "str": (lambda value: isinstance(value, str), "a string"),
+    "tuple[float, ...]": (
+        lambda value: isinstance(value, list | tuple) and all(isinstance(item, Real) for item in value),
+        "a list of numbers",
+    ),
 }
 
 
@@ -109,5 +115,9 @@ def plain_values(values: Mapping[str, Any], declared: type[Any]) -> dict[str, An
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy as Python's own, which JSON can hold."""
-    return value.item() if isinstance(value, np.generic) else value
+    """Numbers and arrays of numpy as Python's own, which JSON can hold, also within others."""
+    if isinstance(value, Mapping):
+        return {name: plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(plain(item) for item in value)
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value

@@ -53,11 +53,11 @@ def download(
     if urlsplit(address).scheme not in ("http", "https"):
         raise DatasetError(f"{address!r} is not an http or https address; pass --url with one")
     target = Path(folder) / entry.files[0]
-    if expected is not None and target.is_file() and checksum(target) == expected:
-        _keep_checksum(entry, target, expected)
-        return target
     part = target.with_name(target.name + ".part")
     try:
+        if expected is not None and target.is_file() and checksum(target) == expected:
+            _keep_checksum(entry, target, expected)
+            return target
         target.parent.mkdir(parents=True, exist_ok=True)
         if expected is None:
             part.unlink(missing_ok=True)

@@ -56,7 +56,7 @@ class Dataset:
         own = {self.sha256} if path.name == self.files[0] else set()
         noted = note_of(path)
         kept = noted.read_text(encoding="utf-8", errors="replace").split()[:1] if noted.is_file() else []
-        return {known for known in (*own, self.checksums.get(path.name), *kept) if known}
+        return {known for known in (*own, self.checksums.get(path.name), *map(str.lower, kept)) if known}
 
 
 def note_of(path: Path) -> Path:

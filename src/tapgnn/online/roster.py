@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from tapgnn.events import Ints
-from tapgnn.vocabulary import Id, Vocabulary
+from tapgnn.vocabulary import Id, Vocabulary, hash_ids
 
 NOBODY = ""
 
@@ -69,6 +69,8 @@ class Roster(Vocabulary):
             return len(self._ids) - 1
         row = heapq.heappop(self._freed)
         self._ids[row] = name
+        if row < self._hashed:
+            self._hash[row : row + 1] = hash_ids([name])
         reused.append(row)
         return row
 
