@@ -11,11 +11,13 @@ import os
 import random
 import signal
 import sys
+import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
+from numba.np.ufunc import parallel
 
 from tapgnn.errors import JournalError
 from tapgnn.online.engine import Engine
@@ -173,6 +175,8 @@ def serve():
         said = Path(life["acknowledged"] + ".said")
         child = os.fork()
         if child == 0:
+            # Numba's lock is shared with the siblings, one of which may have been killed while it held it.
+            parallel._backend_init_process_lock = threading.RLock()
             try:
                 said.write_text(json.dumps(live(life)))
             except JournalError as error:
