@@ -24,6 +24,7 @@ from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
+from tapgnn.training.interruption import Interruption
 from tapgnn.training.metrics import auc
 from tapgnn.training.optimizer import RowAdam
 from tapgnn.training.replay import score_along
@@ -111,6 +112,7 @@ class LinkTraining:
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
         self.history = History()
+        self.interruption = Interruption()
         self.epoch = 0
 
     def run(
@@ -118,17 +120,19 @@ class LinkTraining:
     ) -> History:
         """Train until the last epoch or until patience is over, and restore the best weights.
 
-        Ctrl-C stops at once and keeps the best so far.
+        Ctrl-C stops after the step, or the validation, of the moment and keeps the best so far.
         """
         if self.epoch == 0:
             torch.manual_seed(self.settings.seed)
             calibrate(self.model, self.train, self.sampler, self.settings)
+        settings = self.settings
         try:
-            while self.epoch < self.settings.epochs and self.epoch - self.history.best_epoch < self.settings.patience:
-                self._run_epoch(listener)
-                self.epoch += 1
-                if after_epoch is not None:
-                    after_epoch(self)
+            with self.interruption:
+                while self.epoch < settings.epochs and self.epoch - self.history.best_epoch < settings.patience:
+                    self._run_epoch(listener)
+                    self.epoch += 1
+                    if after_epoch is not None:
+                        after_epoch(self)
         except KeyboardInterrupt:
             self.history.interrupted = True
         if self.best:
@@ -163,6 +167,7 @@ class LinkTraining:
                 progress.valid_auc = self._validate(self.epoch + done / total, progress.loss)
             if listener is not None:
                 listener(progress)
+            self.interruption.check()
 
     def _step(self, piece: Events, state: State) -> tuple[float, State]:
         negatives = self.sampler.draw(piece.src, piece.dst, self.rng, self.settings.negatives)
