@@ -107,7 +107,7 @@ assert not heavy, heavy
         ("fit log.csv --out m --width 0", "width must be at least 1"),
         ("fit log.csv --out m --epochs 0", "epochs must be at least 1"),
         ("fit log.csv --out m --dropout 2", "dropout must lie in"),
-        ("fit log.csv --out m --seed -1", "seed must be a whole number that is not negative"),
+        ("fit log.csv --out m --seed -1", "seed must be a whole number from 0 to"),
         ("fit log.csv --out m --threads 0", "threads must be at least 1"),
         ("fit log.csv --out m --tensorboard b", "needs the package tensorboard"),
         ("fit log.csv --out m", "log.csv does not exist"),

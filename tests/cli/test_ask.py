@@ -280,7 +280,10 @@ def test_the_past_is_answered_from_the_log(model, log, library, names, tmp_path)
     again.remember(read_events(log, vocabulary=again.vocabulary, label=""))
     np.testing.assert_allclose(found, again.embed(names, past), rtol=1e-6)
     short = put(tmp_path, "short.csv", "\n".join(log.read_text().splitlines()[:500]) + "\n")
-    assert "has observed events up to" in tapgnn("embed", model, names[0], "--time", past, "--log", short).refusal
+    assert (
+        "pass the whole log that it has observed"
+        in tapgnn("embed", model, names[0], "--time", past, "--log", short).refusal
+    )
 
 
 @pytest.mark.parametrize("damage", ["", "[]", "{}", '{"reading": 3}', '{"reading": {"colour": 1}}', "{"])

@@ -129,7 +129,7 @@ def test_a_training_that_is_taken_up_again_ends_as_one_that_was_not_stopped(log,
     assert resumed.last["model_sha256"] == json.loads((tmp_path / "whole" / "fit.json").read_text())["model_sha256"]
 
 
-def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on(log, tmp_path, one_thread):
+def test_ctrl_c_keeps_the_best_so_far_and_resume_goes_on(log, tmp_path, one_thread, heard):
     folder = tmp_path / "stopped"
     options = (*one_thread, "--width", 16, "--patience", 500, "--out", folder)
     process = started("fit", log, *options, "--epochs", 500, "--json")
