@@ -1,6 +1,8 @@
 """Settings of the whole suite: threads pinned, hypothesis repeatable in CI, where the real data lies."""
 
 import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
@@ -20,3 +22,11 @@ def data_folder() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("TAPGNN_DATA does not name a folder with the real data sets")
     return Path(folder)
+
+
+@pytest.fixture
+def heard() -> Iterator[None]:
+    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -232,14 +232,6 @@ def test_every_library_of_the_child_has_the_number_of_threads_that_was_asked_for
     assert told["numba"] == min(threads, numba.config.NUMBA_NUM_THREADS)
 
 
-@pytest.fixture
-def heard():
-    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("heard")
 @pytest.mark.parametrize(("place", "ended"), [(2, ["recency"]), (3, ["recency", "edgebank"])])
 def test_ctrl_c_keeps_the_runs_that_ended(log, place, ended):

@@ -64,14 +64,6 @@ def test_a_failed_method_is_called_so_in_the_table():
     assert list(table.columns[-1].cells) == ["failed", "yes", "yes (1 of 3 failed)"]
 
 
-@pytest.fixture
-def heard():
-    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_path, monkeypatch):
     def stop(step):

@@ -164,14 +164,6 @@ def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeyp
     assert not (tmp_path / "model" / "model.json").exists()
 
 
-@pytest.fixture
-def heard():
-    """SIGINT interrupts, also where the suite was started in the background, which ignores it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_ends_an_evaluation_and_not_only_one_seed(log, monkeypatch):
     def stop(*_):

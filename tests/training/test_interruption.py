@@ -8,12 +8,7 @@ import pytest
 
 from tapgnn.training.interruption import Interruption
 
-
-@pytest.fixture(autouse=True)
-def usual():
-    former = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, former)
+pytestmark = pytest.mark.usefixtures("heard")
 
 
 def press():
