@@ -60,7 +60,7 @@ class Adaptive(Kernel):
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The definition."""
         receiver, message = flow.neighbourhood()
-        size = len(flow.degree)
+        size = flow.size
         age = flow.clocks[receiver] - flow.clocks[flow.receiver()[message]]
         weight = torch.exp(-age @ self.rate()).to(value.dtype)
         total = add_up(self._by_channel(weight) * value[index[message]], receiver, size)

@@ -44,7 +44,7 @@ class Attention(Kernel):
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
         if value.device.type == "cpu" and not torch.is_grad_enabled():
-            read = value.new_empty(len(flow.degree), self.width)
+            read = value.new_empty(flow.size, self.width)
             last = carried.clone(memory_format=torch.contiguous_format)
             given = (flow.inbox, index, self.of_sender(value)[:, 0], self.of_receiver(own)[:, 0], value)
             states = (np.arange(len(last)), 0, last.numpy())
@@ -52,7 +52,7 @@ class Attention(Kernel):
             return read, last
         alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():
-            nothing = alpha.new_full((len(flow.degree), 1), -torch.inf)
+            nothing = alpha.new_full((flow.size, 1), -torch.inf)
             _, peak = scan_max(alpha.unsqueeze(1), nothing, flow.inbox)
         weight = torch.exp(alpha - peak[flow.receiver(), 0])
         with_one = torch.cat([value, value.new_ones(len(value), 1)], dim=1)
@@ -67,8 +67,8 @@ class Attention(Kernel):
         alpha = self._alpha(value, index, own, flow)
         receiver, message = flow.neighbourhood()
         weight = torch.exp(alpha[message] - alpha.detach().max()).unsqueeze(1)
-        numerator = add_up(weight * value[index[message]], receiver, len(flow.degree))
-        return numerator / add_up(weight, receiver, len(flow.degree))
+        numerator = add_up(weight * value[index[message]], receiver, flow.size)
+        return numerator / add_up(weight, receiver, flow.size)
 
     def _alpha(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """[2E] the score of each message."""

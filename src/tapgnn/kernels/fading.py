@@ -20,8 +20,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.loops import ROWS_AHEAD, fast, fetch, over_segments, view
-from tapgnn.kernels.normalise import normalise_row, unnormalise_row
+from tapgnn.kernels.lines import LINE, ROWS_AHEAD, fast, fetch, fill, new_line
+from tapgnn.kernels.loops import over_segments, view
+from tapgnn.kernels.normalise import begin_slope, end_slope, row_moments
 
 
 def fade_and_join(
@@ -63,7 +64,7 @@ def _forward(
     row: Tensor | None,
 ) -> tuple[Tensor, ...]:
     """Embeddings, last state, and what the backward needs: row, factor [T, G], total [T, d], count [T, G], moments."""
-    rows, width = len(flow.degree), value.shape[1]
+    rows, width = flow.size, value.shape[1]
     row = torch.arange(rows) if row is None else row
     factor = torch.exp(-flow.elapsed @ rate.detach())
     total, out = value.new_empty(rows, width), value.new_empty(rows, width)
@@ -94,7 +95,7 @@ class _FadeAndJoin(torch.autograd.Function):
         _, value, gate, table, *_ = ctx.saved_tensors
         to_value, to_gate = value.new_zeros(value.shape), gate.new_zeros(gate.shape)
         to_table = table.new_empty(table.shape) if ctx.alone else table.new_zeros(table.shape)
-        to_rows, to_rate = grad.new_zeros(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
+        to_rows, to_rate = grad.new_empty(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
         given = (flow.chain, flow.inbox, flow.role, flow.elapsed, *ctx.saved_tensors, grad)
         filled = (to_value, to_gate, to_table, to_rows, to_rate)
         arrays = [view(tensor) for tensor in given], [tensor.numpy() for tensor in filled]
@@ -105,19 +106,30 @@ class _FadeAndJoin(torch.autograd.Function):
 @fast
 def _borders(width, groups):  # type: ignore[no-untyped-def]
     """Where the channels of each group start, and the last of them end (`channel_groups`)."""
-    borders = np.empty(groups + 1, dtype=np.uint64)
+    borders = np.empty(groups + 1, dtype=np.int64)
     for g in range(groups + 1):
         borders[g] = g * width // groups
     return borders
 
 
 @fast
-def _spread(borders, table, i, start, by_channel):  # type: ignore[no-untyped-def]
-    """Give every channel the value of its group, in row i from column start on: loops over channels then vectorise."""
+def _spread(borders, by_group, by_channel):  # type: ignore[no-untyped-def]
+    """Give every channel the value of its group: loops over channels then vectorise.
+
+    Whole lines are written, over the end of a group and into the room that follows the last. To read them at once
+    would wait until they have reached the cache: call it well before its result is needed.
+    """
     for g in range(len(borders) - 1):
-        value = table[i, start + g]
-        for j in range(borders[g], borders[g + 1]):
-            by_channel[j] = value
+        for j in range(borders[g], borders[g + 1], LINE):
+            fill(by_channel, j, by_group[g])
+
+
+@fast
+def _spread_shares(borders, count, i, shares, by_channel):  # type: ignore[no-untyped-def]
+    """`_spread` the share of one message in each group of row i."""
+    for g in range(len(shares)):
+        shares[g] = 1.0 / count[i, g]
+    _spread(borders, shares, by_channel)
 
 
 @fast
@@ -144,38 +156,42 @@ def fade_chains(  # type: ignore[no-untyped-def]
     final,
 ):
     """Fill total, count, moments and out of the temporal nodes, and the final rows, of chains first to last."""
-    width, groups, kind = value.shape[1], factor.shape[1], value.dtype
-    sums, counts, shares = np.empty(width), np.empty(groups), np.empty((1, groups))
-    kept, share, joined = np.empty(width), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
-    borders, nothing = _borders(width, groups), kind.type(0)
+    width, groups, end = value.shape[1], factor.shape[1], len(row) - 1
+    sums, counts, shares = new_line(width, carried), new_line(groups, carried), new_line(groups, carried)
+    kept, share, joined = new_line(width + LINE, carried), new_line(width + LINE, value), new_line(width, value)
+    borders, nothing = _borders(width, groups), value.dtype.type(0)
+    if chain[first] < chain[last]:
+        _spread(borders, factor[chain[first]], kept)
     for c in range(first, last):
         for j in range(width):
             sums[j] = carried[c, j]
         for g in range(groups):
             counts[g] = carried[c, width + g]
         for i in range(chain[c], chain[c + 1]):
-            for m in range(inbox[i + 1], inbox[min(i + 2, len(inbox) - 1)]):
+            for m in range(inbox[i + 1], inbox[min(i + 2, end + 1)]):
                 fetch(value, index[m])
-            ahead = min(i + ROWS_AHEAD, len(row) - 1)
-            fetch(table, row[ahead])
-            _spread(borders, factor, i, 0, kept)
+            fetch(table, row[min(i + ROWS_AHEAD, end)])
+            for g in range(groups):
+                counts[g] = counts[g] * factor[i, g] + (inbox[i + 1] - inbox[i])
+                count[i, g] = counts[g]
+                shares[g] = 1.0 / counts[g]
+            _spread(borders, shares, share)
             for j in range(width):
                 sums[j] *= kept[j]
+            _spread(borders, factor[min(i + 1, end)], kept)
             for m in range(inbox[i], inbox[i + 1]):
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
                     sums[j] += value[u, j] * gate[r, j]
-            for g in range(groups):
-                counts[g] = counts[g] * factor[i, g] + (inbox[i + 1] - inbox[i])
-                count[i, g] = counts[g]
-                shares[0, g] = 1.0 / counts[g]
-            _spread(borders, shares, 0, 0, share)
             mine = row[i]
             for j in range(width):
                 total[i, j] = sums[j]
             for j in range(width):
                 joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], nothing)
-            normalise_row(joined, scale, shift, i, moments, out)
+            mean, inverse = row_moments(joined)
+            moments[i, 0], moments[i, 1] = mean, inverse
+            for j in range(width):
+                out[i, j] = (joined[j] - mean) * inverse * scale[j] + shift[j]
         for j in range(width):
             final[c, j] = sums[j]
         for g in range(groups):
@@ -212,17 +228,24 @@ def _unfade(  # type: ignore[no-untyped-def]
 
     Rows of to_rows: own, scale, shift, and by channel what becomes to_rate, the slope of either clock's rate.
     """
-    width, groups, kind = grad.shape[1], factor.shape[1], grad.dtype
-    flow, flow_count, former = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
-    kept, share, before = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
-    joined, centred, slope = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
-    borders, shares, nothing = _borders(width, groups), np.empty((1, groups)), kind.type(0)
+    width, groups, nothing = grad.shape[1], factor.shape[1], grad.dtype.type(0)
+    flow, flow_count, joined = new_line(width, grad), new_line(width, grad), new_line(width, grad)
+    centred, slope, to_own = new_line(width, grad), new_line(width, grad), new_line(width, grad)
+    to_scale, to_shift = new_line(width, grad), new_line(width, grad)
+    by_time, by_events = new_line(width, grad), new_line(width, grad)
+    room = width + LINE
+    kept, share, before = new_line(room, grad), new_line(room, grad), new_line(room, grad)
+    borders, shares = _borders(width, groups), new_line(groups, factor)
+    for j in range(width):
+        to_own[j] = to_scale[j] = to_shift[j] = by_time[j] = by_events[j] = 0
+    if len(count):
+        _spread_shares(borders, count, len(count) - 1, shares, share)
     # From the last row to the first, without a break between chains: a plain run through memory.
     for c in range(len(chain) - 2, -1, -1):
-        flow[:] = 0
-        flow_count[:] = 0
+        for j in range(width):
+            flow[j] = flow_count[j] = 0
         for i in range(chain[c + 1] - 1, chain[c] - 1, -1):
-            for m in range(inbox[max(i - 1, 0)], inbox[i]):
+            for m in range(inbox[max(i - 2, 0)], inbox[max(i - 1, 0)]):
                 fetch(value, index[m])
                 fetch(to_value, index[m])
             ahead = max(i - ROWS_AHEAD, 0)
@@ -230,49 +253,56 @@ def _unfade(  # type: ignore[no-untyped-def]
             fetch(total, ahead)
             fetch(table, row[ahead])
             fetch(to_table, row[ahead])
-            for g in range(groups):
-                shares[0, g] = 1.0 / count[i, g]
-            _spread(borders, shares, 0, 0, share)
-            mine = row[i]
+            _spread(borders, factor[i], kept)
+            if i > chain[c]:
+                _spread(borders, count[i - 1], before)
+            else:
+                _spread(borders, carried[c, width:], before)
+            mine, inverse = row[i], moments[i, 1]
             for j in range(width):
                 joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], nothing)
-            unnormalise_row(grad, i, joined, moments, scale, centred, slope, to_rows)
+                slope[j] = grad[i, j]
+            pull, twist = begin_slope(joined, moments, i, scale, centred, slope, to_scale, to_shift)
             if alone:
                 for j in range(width):
+                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist)
                     to_table[mine, j] = slope[j] * own[j]
-                    to_rows[0, j] += slope[j] * table[mine, j]
             else:
                 for j in range(width):
+                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist)
                     to_table[mine, j] += slope[j] * own[j]
-                    to_rows[0, j] += slope[j] * table[mine, j]
             for j in range(width):
-                pull = slope[j] * share[j]
-                flow[j] += pull
-                flow_count[j] -= pull * share[j] * total[i, j]
+                to_own[j] += slope[j] * table[mine, j]
+                flow[j] += slope[j] * share[j]
+                flow_count[j] -= slope[j] * share[j] * share[j] * total[i, j]
+            _spread_shares(borders, count, max(i - 1, 0), shares, share)
             for m in range(inbox[i], inbox[i + 1]):
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
                     to_value[u, j] += flow[j] * gate[r, j]
                     to_gate[r, j] += flow[j] * value[u, j]
             if i > chain[c]:
-                _spread(borders, count, i - 1, 0, before)
-                for j in range(width):
-                    former[j] = total[i - 1, j]
+                _fade_slopes(total, i - 1, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
             else:
-                _spread(borders, carried, c, width, before)
-                for j in range(width):
-                    former[j] = carried[c, j]
-            _spread(borders, factor, i, 0, kept)
-            for j in range(width):
-                flow[j] *= kept[j]
-                flow_count[j] *= kept[j]
-                former[j] = flow[j] * former[j] + flow_count[j] * before[j]
-            for k in range(2):
-                pause = kind.type(elapsed[i, k])
-                for j in range(width):
-                    to_rows[3 + k, j] -= former[j] * pause
+                _fade_slopes(carried, c, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
+    for j in range(width):
+        to_rows[0, j], to_rows[1, j], to_rows[2, j] = to_own[j], to_scale[j], to_shift[j]
+        to_rows[3, j], to_rows[4, j] = by_time[j], by_events[j]
     for k in range(2):
         for g in range(groups):
             to_rate[k, g] = 0.0
             for j in range(borders[g], borders[g + 1]):
                 to_rate[k, g] += to_rows[3 + k, j]
+
+
+@fast
+def _fade_slopes(former, r, kept, before, elapsed, i, flow, flow_count, by_time, by_events):  # type: ignore[no-untyped-def]
+    """Carry the slopes of sums and counts over the pause before row i, with those of the rates; former has the sums."""
+    kind = flow.dtype.type
+    pause, ticks = kind(elapsed[i, 0]), kind(elapsed[i, 1])
+    for j in range(len(flow)):
+        flow[j] *= kept[j]
+        flow_count[j] *= kept[j]
+        lost = flow[j] * kind(former[r, j]) + flow_count[j] * before[j]
+        by_time[j] -= lost * pause
+        by_events[j] -= lost * ticks

@@ -24,7 +24,7 @@ class GCN(Kernel):
         """The definition."""
         receiver, message = flow.neighbourhood()
         scale = _share(flow)[message] * flow.degree[receiver].rsqrt()
-        return add_up(value[index[message]] * scale.unsqueeze(1), receiver, len(flow.degree))
+        return add_up(value[index[message]] * scale.unsqueeze(1), receiver, flow.size)
 
 
 def _share(flow: Flow) -> Tensor:

@@ -36,6 +36,11 @@ class Flow:
     clocks: Tensor
     elapsed: Tensor
 
+    @property
+    def size(self) -> int:
+        """T, the number of temporal nodes."""
+        return len(self.inbox) - 1
+
     def neighbourhood(self) -> tuple[Tensor, Tensor]:
         """Every link of G_MP: the receiving temporal node [P] and the message [P], P the sum of degrees."""
         owner = torch.repeat_interleave(self.chain.diff())

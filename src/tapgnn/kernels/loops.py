@@ -12,7 +12,6 @@ from functools import cache
 from itertools import pairwise
 from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from llvmlite import ir
@@ -20,29 +19,16 @@ from numba.core import types
 from numba.extending import intrinsic
 from torch import Tensor
 
+from tapgnn.kernels.lines import LINE, compiled, emit_fetch
+
 # Below this many numbers a second thread costs more than it brings.
 PARALLEL_FROM = 1 << 17
 # From this many numbers on, a result is streamed.
 STREAM_FROM = 1 << 23
-# float32 numbers in a cache line, and in a streamed store.
-LINE, VECTOR = 16, 8
-# How far ahead of a streamed loop its input is fetched, in bytes; how many rows before its turn a scattered row is.
-BYTES_AHEAD, ROWS_AHEAD = 4096, 4
-
-
-def compiled(function: Callable[..., Any], *flags: str) -> Callable[..., Any]:
-    """Compile a loop that may run beside others of its kind.
-
-    Inlined into other compiled code: a shared copy would be compiled anew with each caller, and which of the copies a
-    process takes depends on what it loads first. With sums in another order, a seed would not reproduce a run.
-    """
-    fastmath = {"contract", "nsz", *flags}
-    return nb.njit(nogil=True, cache=True, inline="always", fastmath=fastmath, error_model="numpy")(function)
-
-
-def fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled`, with sums over a row in whatever order is fastest. Infinities are kept: times of what never was."""
-    return compiled(function, "reassoc")
+# float32 numbers in a streamed store.
+VECTOR = 8
+# How far ahead of a streamed loop its input is fetched, in bytes.
+BYTES_AHEAD = 4096
 
 
 @cache
@@ -81,15 +67,6 @@ def _nontemporal(builder: Any, value: Any, address: Any, kind: Any, align: int) 
     stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
 
 
-def _fetch(builder: Any, address: Any) -> None:
-    """Ask for a line early: the processor's own prefetcher stops at the end of every page."""
-    pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
-    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-    to_read, used_once, data = (ir.Constant(flag, value) for value in (0, 0, 1))
-    builder.call(prefetch, [builder.inttoptr(address, pointer), to_read, used_once, data])
-
-
 def _make_add_and_stream(typing: Any, total: Any, value: Any, out: Any, ahead: Any) -> Any:
     """Addresses: add 8 float32 numbers at `value` to the 8 float64 sums at `total`, and stream the sums to `out`.
 
@@ -98,7 +75,7 @@ def _make_add_and_stream(typing: Any, total: Any, value: Any, out: Any, ahead: A
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         wide, narrow = ir.VectorType(ir.DoubleType(), VECTOR), ir.VectorType(ir.FloatType(), VECTOR)
-        _fetch(builder, builder.add(arguments[1], arguments[3]))
+        emit_fetch(builder, builder.add(arguments[1], arguments[3]))
         sums = builder.inttoptr(arguments[0], wide.as_pointer())
         terms = builder.load(builder.inttoptr(arguments[1], narrow.as_pointer()), align=4)
         added = builder.fadd(builder.load(sums, align=8), builder.fpext(terms, wide))
@@ -121,27 +98,8 @@ def _make_stream(typing: Any, total: Any, out: Any) -> Any:
     return types.void(types.intp, types.intp), generate
 
 
-def _make_fetch(typing: Any, address: Any) -> Any:
-    """Fetch the line at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _fetch(builder, arguments[0])
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
-
-
 _add_and_stream: Any = intrinsic(_make_add_and_stream)
 _stream: Any = intrinsic(_make_stream)
-_fetch_line: Any = intrinsic(_make_fetch)
-
-
-@fast
-def fetch(table, row):  # type: ignore[no-untyped-def]
-    """Ask early for a row that is out of the order of memory, so that it is there when it is needed."""
-    start = table.ctypes.data + row * table.strides[0]
-    for offset in range(0, table.shape[1] * table.itemsize, 4 * LINE):
-        _fetch_line(start + offset)
 
 
 @compiled

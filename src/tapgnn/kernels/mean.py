@@ -23,5 +23,5 @@ class Mean(Kernel):
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The definition."""
         receiver, message = flow.neighbourhood()
-        total = add_up(value[index[message]], receiver, len(flow.degree))
+        total = add_up(value[index[message]], receiver, flow.size)
         return torch.relu(total / flow.degree.unsqueeze(1))

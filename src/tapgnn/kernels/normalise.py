@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from tapgnn.kernels.loops import fast
+from tapgnn.kernels.lines import fast
 
 EPSILON = 1e-5
 
@@ -20,8 +20,8 @@ def join_and_normalise(mine: Tensor, own: Tensor, read: Tensor, scale: Tensor, s
 
 
 @fast
-def normalise_row(joined: Any, scale: Any, shift: Any, i: Any, moments: Any, out: Any) -> None:
-    """Fill row i of out [., d] from joined [d], and of moments [., 2]: the mean and 1 / deviation."""
+def row_moments(joined: Any) -> tuple[Any, Any]:
+    """The mean of joined [d], and 1 / its deviation."""
     kind, width = joined.dtype.type, len(joined)
     share = kind(1) / kind(width)
     mean, spread = kind(0), kind(0)
@@ -30,19 +30,16 @@ def normalise_row(joined: Any, scale: Any, shift: Any, i: Any, moments: Any, out
     mean *= share
     for j in range(width):
         spread += (joined[j] - mean) * (joined[j] - mean)
-    inverse = kind(1) / np.sqrt(spread * share + kind(EPSILON))
-    moments[i, 0], moments[i, 1] = mean, inverse
-    for j in range(width):
-        out[i, j] = (joined[j] - mean) * inverse * scale[j] + shift[j]
+    return mean, kind(1) / np.sqrt(spread * share + kind(EPSILON))
 
 
 @fast
-def unnormalise_row(
-    grad: Any, i: Any, joined: Any, moments: Any, scale: Any, centred: Any, slope: Any, to: Any
-) -> None:
-    """From row i of grad, fill slope [d], to what was joined, and add to rows 1 and 2 of `to`: scale and shift.
+def begin_slope(
+    joined: Any, moments: Any, i: Any, scale: Any, centred: Any, slope: Any, to_scale: Any, to_shift: Any
+) -> tuple[Any, Any]:
+    """Prepare slope [d], that of what was normalised, and centred [d] for `end_slope`; gives the two means it takes.
 
-    centred [d] is room to work in.
+    moments [., 2] has those of joined [d] in row i. What it says of scale and shift is added to to_scale and to_shift.
     """
     kind, width = joined.dtype.type, len(joined)
     share = kind(1) / kind(width)
@@ -50,14 +47,16 @@ def unnormalise_row(
     pull, twist = kind(0), kind(0)
     for j in range(width):
         centred[j] = (joined[j] - mean) * inverse
-        slope[j] = grad[i, j] * scale[j]
+        to_scale[j] += slope[j] * centred[j]
+        to_shift[j] += slope[j]
+        slope[j] *= scale[j]
         pull += slope[j]
         twist += slope[j] * centred[j]
-    for j in range(width):
-        to[1, j] += grad[i, j] * centred[j]
-        to[2, j] += grad[i, j]
-    pull *= share
-    twist *= share
-    for j in range(width):
-        value = inverse * (slope[j] - pull - centred[j] * twist)
-        slope[j] = value if joined[j] > 0 else kind(0)
+    return pull * share, twist * share
+
+
+@fast
+def end_slope(joined: Any, slope: Any, centred: Any, inverse: Any, pull: Any, twist: Any) -> Any:
+    """The slope of one number before relu and normalisation."""
+    value = inverse * (slope - pull - centred * twist)
+    return value if joined > 0 else value * 0

@@ -21,7 +21,7 @@ class Pool(Kernel):
 
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG is the scan of each temporal node's own messages, read at their end; PROP the scan of each chain."""
-        nothing = value.new_full((len(flow.degree), self.width), -torch.inf)
+        nothing = value.new_full((flow.size, self.width), -torch.inf)
         _, gathered = scan_max(value[index], nothing, flow.inbox)
         running, last = scan_max(gathered, carried.to(value.dtype), flow.chain)
         return torch.relu(running), last.to(carried.dtype)
@@ -29,5 +29,5 @@ class Pool(Kernel):
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The definition."""
         receiver, message = flow.neighbourhood()
-        rows = [value[index[message[receiver == i]]].max(dim=0).values for i in range(len(flow.degree))]
+        rows = [value[index[message[receiver == i]]].max(dim=0).values for i in range(flow.size)]
         return torch.relu(torch.stack(rows)) if rows else value.new_zeros(0, self.width)

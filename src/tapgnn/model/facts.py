@@ -37,12 +37,11 @@ def fold_facts(
     width, rates = carried.shape[1], len(rate)
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
-            before = carried[c] if i == chain[c] else facts[i - 1]
-            last = max(before[2], before[3])
-            elapsed[i, 0] = time[i] - last if last > -np.inf else 0.0
-            elapsed[i, 1] = seen[i] - max(before[4], before[5]) if last > -np.inf else 0.0
             for j in range(width):
-                facts[i, j] = before[j]
+                facts[i, j] = carried[c, j] if i == chain[c] else facts[i - 1, j]
+            last = max(facts[i, 2], facts[i, 3])
+            elapsed[i, 0] = time[i] - last if last > -np.inf else 0.0
+            elapsed[i, 1] = seen[i] - max(facts[i, 4], facts[i, 5]) if last > -np.inf else 0.0
             for h in range(rates):
                 kept = np.exp(-rate[h] * elapsed[i, 1])
                 facts[i, 6 + 2 * h] *= kept
@@ -53,6 +52,19 @@ def fold_facts(
                 facts[i, 4 + role[m]] = seen[i]
                 for h in range(rates):
                     facts[i, 6 + 2 * h + role[m]] += 1.0
+
+
+@nb.njit(nogil=True, cache=True, error_model="numpy")
+def read_clocks(
+    origin: Any, span: Any, events: Any, time: Any, seen: Any, facts: Any, elapsed: Any, clocks: Any, degree: Any
+) -> None:
+    """Bring elapsed [T, 2] to spans; fill clocks [T, 2], time and events in spans, and degree [T], all messages."""
+    for i in range(len(time)):
+        elapsed[i, 0] /= span
+        elapsed[i, 1] /= events
+        clocks[i, 0] = (time[i] - origin) / span
+        clocks[i, 1] = seen[i] / events
+        degree[i] = facts[i, 0] + facts[i, 1]
 
 
 @nb.njit(nogil=True, cache=True)

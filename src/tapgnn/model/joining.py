@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tapgnn.kernels.loops import ROWS_AHEAD, fast, fetch, view
-from tapgnn.kernels.normalise import join_and_normalise, normalise_row, unnormalise_row
+from tapgnn.kernels.lines import ROWS_AHEAD, fast, fetch, new_line
+from tapgnn.kernels.loops import view
+from tapgnn.kernels.normalise import begin_slope, end_slope, join_and_normalise, row_moments
 from tapgnn.model.rows import Rows, fetch_row
 
 
@@ -73,7 +73,7 @@ class _Join(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         *given, facts = ctx.saved_tensors
         to_here, to_known = grad.new_zeros(given[2].shape), grad.new_empty(grad.shape)
-        to_rows = grad.new_zeros(4, grad.shape[1])
+        to_rows = grad.new_empty(4, grad.shape[1])
         filled = [tensor.numpy() for tensor in (to_here, to_known, to_rows)]
         _unjoin(*[view(tensor) for tensor in (*given, grad)], *filled)
         to_weight = (facts.T @ to_known).T
@@ -97,7 +97,8 @@ def join(
     out: Any,
 ) -> None:
     """Fill out and moments; joined [Q, d] holds what the facts say but for the bias, and then what is normalised."""
-    line = np.empty(out.shape[1], dtype=out.dtype)
+    width = out.shape[1]
+    line = new_line(width, out)
     for q in range(len(out)):
         ahead = min(q + ROWS_AHEAD, len(out) - 1)
         fetch_row(place[ahead], row[ahead], here, carried, arena)
@@ -107,7 +108,10 @@ def join(
             _join_row(here, place[q], bias, own, joined, q, line)
         else:
             _join_row(carried, place[q] - len(here), bias, own, joined, q, line)
-        normalise_row(line, scale, shift, q, moments, out)
+        mean, inverse = row_moments(line)
+        moments[q, 0], moments[q, 1] = mean, inverse
+        for j in range(width):
+            out[q, j] = (line[j] - mean) * inverse * scale[j] + shift[j]
 
 
 @fast
@@ -136,8 +140,12 @@ def _unjoin(
     to_rows: Any,
 ) -> None:
     """Rows of to_rows: own, scale, shift, and the bias of the facts."""
-    width, kind = grad.shape[1], grad.dtype
-    line, centred, slope = np.empty(width, dtype=kind), np.empty(width, dtype=kind), np.empty(width, dtype=kind)
+    width = grad.shape[1]
+    line, centred, slope = new_line(width, grad), new_line(width, grad), new_line(width, grad)
+    to_own, to_scale = new_line(width, grad), new_line(width, grad)
+    to_shift, to_bias = new_line(width, grad), new_line(width, grad)
+    for j in range(width):
+        to_own[j] = to_scale[j] = to_shift[j] = to_bias[j] = 0
     for q in range(len(grad)):
         ahead = min(q + ROWS_AHEAD, len(grad) - 1)
         fetch_row(place[ahead], row[ahead], here, carried, arena)
@@ -145,23 +153,27 @@ def _unjoin(
             fetch(to_here, place[ahead])
         for j in range(width):
             line[j] = joined[q, j]
-        unnormalise_row(grad, q, line, moments, scale, centred, slope, to_rows)
+            slope[j] = grad[q, j]
+        pull, twist = begin_slope(line, moments, q, scale, centred, slope, to_scale, to_shift)
+        inverse = moments[q, 1]
         for j in range(width):
+            slope[j] = end_slope(line[j], slope[j], centred[j], inverse, pull, twist)
             to_known[q, j] = slope[j]
-        for j in range(width):
-            to_rows[3, j] += slope[j]
+            to_bias[j] += slope[j]
         r = place[q]
         if r < 0:
-            _pull_own(arena, row[q], slope, to_rows)
+            _pull_own(arena, row[q], slope, to_own)
         elif r < len(here):
-            _pull_own(here, r, slope, to_rows)
+            _pull_own(here, r, slope, to_own)
             for j in range(width):
                 to_here[r, j] += slope[j] * own[j]
         else:
-            _pull_own(carried, r - len(here), slope, to_rows)
+            _pull_own(carried, r - len(here), slope, to_own)
+    for j in range(width):
+        to_rows[0, j], to_rows[1, j], to_rows[2, j], to_rows[3, j] = to_own[j], to_scale[j], to_shift[j], to_bias[j]
 
 
 @fast
-def _pull_own(table: Any, r: Any, slope: Any, to_rows: Any) -> None:
+def _pull_own(table: Any, r: Any, slope: Any, to_own: Any) -> None:
     for j in range(len(slope)):
-        to_rows[0, j] += slope[j] * table[r, j]
+        to_own[j] += slope[j] * table[r, j]

@@ -24,7 +24,7 @@ from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
-from tapgnn.model.facts import COUNT, empty_facts, fold_facts
+from tapgnn.model.facts import empty_facts, fold_facts, read_clocks
 from tapgnn.model.heads import make_head
 from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
@@ -129,9 +129,9 @@ class Model(nn.Module):
         nodes = self._tensor(view.nodes)
         sums, *carried = state.take(nodes)
         flow, facts = self._flow(view, seen, carried[0])
-        embedding, sums, lower = self._embed(events, view, flow, nodes, sums)
+        embedding, states, lower = self._embed(events, view, flow, nodes, sums)
         reached = (facts, embedding, self._sketch(flow, view, carried[2]))
-        state.write(nodes, flow.chain[1:] - 1, sums, *reached)
+        state.write(nodes, flow.chain[1:] - 1, states, *reached)
         return Reached(*(*reached, *carried, lower))
 
     def _step(self, size: int) -> Step | Sweep | None:
@@ -187,9 +187,9 @@ class Model(nn.Module):
 
         The i-th of every block is paired with the i-th left end: an end in many pairs is described once.
         """
+        walks = self.walks(past, left) / self.walk_scale if self.sketched else None
         facts, encoded = (None, None) if self.facts is None else self.facts.describe(past)
         z = self._project(past, facts)
-        walks = self.walks(past, left) / self.walk_scale if self.sketched else None
         return self.head(z, encoded, walks, left)  # type: ignore[no-any-return]
 
     def _project(self, past: Past, facts: Tensor | None) -> Tensor:
@@ -218,8 +218,8 @@ class Model(nn.Module):
 
     def _embed(
         self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """h_K [T, d], the last kernel states [C, .] and h_{K-1} [T, d]; without carried states, directly."""
+    ) -> tuple[Tensor, list[Tensor], Tensor]:
+        """h_K [T, d], the last states [C, .] of every kernel and h_{K-1} [T, d]; without carried states, directly."""
         config = self.config
         instants = (self._tensor(view.instants) - config.origin) / config.span
         edge = None
@@ -236,26 +236,16 @@ class Model(nn.Module):
             states.append(last)
             row, start = None, stop
         lower = below if place is None else below.index_select(0, place)
-        return table, torch.cat(states, dim=1) if carried is not None else table, lower
+        return table, states, lower
 
     def _flow(self, view: Unfolding, seen: Floats, carried: Tensor) -> tuple[Flow, Tensor]:
         """The chunk as kernels see it, and the facts [T, F] of its temporal nodes."""
         config = self.config
-        spans = np.array([config.span, config.events])
-        facts = np.empty((view.size, carried.shape[1]))
-        elapsed = np.empty((view.size, 2))
-        rate = self.count_rate.numpy() / config.events
-        fold_facts(
-            view.chain,
-            view.inbox,
-            view.role,
-            view.time,
-            seen,
-            rate,
-            carried.cpu().numpy(),
-            facts,
-            elapsed,
-        )
+        facts, elapsed = np.empty((view.size, carried.shape[1])), np.empty((view.size, 2))
+        clocks, degree = np.empty((view.size, 2)), np.empty(view.size)
+        rate, before = self.count_rate.numpy() / config.events, carried.cpu().numpy()
+        fold_facts(view.chain, view.inbox, view.role, view.time, seen, rate, before, facts, elapsed)
+        read_clocks(config.origin, config.span, config.events, view.time, seen, facts, elapsed, clocks, degree)
         rows = self._tensor(facts)
         flow = Flow(
             chain=self._tensor(view.chain),
@@ -263,9 +253,9 @@ class Model(nn.Module):
             sender=self._tensor(view.sender),
             role=self._tensor(view.role),
             event=self._tensor(view.event),
-            degree=rows[:, COUNT].sum(dim=1).to(self.dtype),
-            clocks=self._tensor(np.stack([view.time - config.origin, seen], axis=1) / spans),
-            elapsed=self._tensor(elapsed / spans),
+            degree=self._tensor(degree).to(self.dtype),
+            clocks=self._tensor(clocks),
+            elapsed=self._tensor(elapsed),
         )
         return flow, rows
 

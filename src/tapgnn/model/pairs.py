@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
-import numpy as np
 import torch
 from torch import Tensor
+
+from tapgnn.kernels.lines import fast, new_line
 
 
 def weigh_pairs(z: Tensor, left: int, by_left: Tensor, by_right: Tensor, by_product: Tensor) -> Tensor:
@@ -41,49 +41,41 @@ class _Weigh(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, weights = ctx.saved_tensors
-        to_z, slopes = torch.empty_like(z), torch.zeros_like(weights)
+        to_z, slopes = torch.empty_like(z), torch.empty_like(weights)
         _unweigh(ctx.left, *(tensor.contiguous().numpy() for tensor in (grad, z, weights, to_z, slopes)))
         return to_z, None, *slopes
 
 
-_fast = nb.njit(nogil=True, cache=True, fastmath=True, error_model="numpy")
-
-
-@_fast
+@fast
 def _weigh(left: Any, z: Any, weights: Any, out: Any) -> None:
-    by_left, by_right, by_product = weights[0], weights[1], weights[2]
     for q in range(len(out)):
-        ours, theirs = z[q % left], z[left + q]
-        total = by_left[0] * 0
-        for j in range(len(ours)):
-            total += ours[j] * by_left[j] + theirs[j] * (by_right[j] + by_product[j] * ours[j])
+        u, v, total = q % left, left + q, z.dtype.type(0)
+        for j in range(z.shape[1]):
+            total += z[u, j] * weights[0, j] + z[v, j] * (weights[1, j] + weights[2, j] * z[u, j])
         out[q] = total
 
 
-@_fast
+@fast
 def _unweigh(left: Any, grad: Any, z: Any, weights: Any, to_z: Any, slopes: Any) -> None:
-    by_left, by_right, by_product = weights[0], weights[1], weights[2]
     width = z.shape[1]
-    # Arrays of its own for what is written again and again, so that the loops below are known not to overlap.
-    to_ours, products = np.empty(width, dtype=z.dtype), np.empty(width, dtype=z.dtype)
+    to_ours, to_left, to_right = new_line(width, z), new_line(width, z), new_line(width, z)
+    to_product = new_line(width, z)
+    for j in range(width):
+        to_left[j] = to_right[j] = to_product[j] = 0
     for u in range(left):
-        ours = z[u]
-        to_ours[:] = 0
-        total = by_left[0] * 0
+        total = z.dtype.type(0)
+        for j in range(width):
+            to_ours[j] = 0
         for q in range(u, len(grad), left):
-            slope, theirs, to_theirs = grad[q], z[left + q], to_z[left + q]
+            slope, v = grad[q], left + q
             total += slope
             for j in range(width):
-                to_theirs[j] = slope * (by_right[j] + by_product[j] * ours[j])
-            for j in range(width):
-                to_ours[j] += slope * theirs[j]
+                to_z[v, j] = slope * (weights[1, j] + weights[2, j] * z[u, j])
+                to_ours[j] += slope * z[v, j]
         for j in range(width):
-            products[j] = to_ours[j] * ours[j]
-        for j in range(width):
-            to_z[u, j] = total * by_left[j] + to_ours[j] * by_product[j]
-        for j in range(width):
-            slopes[0, j] += total * ours[j]
-        for j in range(width):
-            slopes[1, j] += to_ours[j]
-        for j in range(width):
-            slopes[2, j] += products[j]
+            to_z[u, j] = total * weights[0, j] + to_ours[j] * weights[2, j]
+            to_left[j] += total * z[u, j]
+            to_right[j] += to_ours[j]
+            to_product[j] += to_ours[j] * z[u, j]
+    for j in range(width):
+        slopes[0, j], slopes[1, j], slopes[2, j] = to_left[j], to_right[j], to_product[j]

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from tapgnn.kernels.lines import LINE, fast, fill, new_line, row_address, row_at
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
@@ -120,48 +121,60 @@ class Facts(nn.Module):
 def count_facts(unit: Any, past: Any, time: Any, seen: Any, rate: Any, counts: Any) -> None:
     """Fill counts [Q, width] with the numbers whose logarithms are the columns of `Facts.plain`."""
     for q in range(len(past)):
-        row, out = past[q], counts[q]
         for role in range(2):
-            never = row[2 + role] == -np.inf
-            out[role] = 1.0 if never else 1.0 + (time[q] - row[2 + role]) / unit
-            out[3 + role] = 1.0 if never else 1.0 + seen[q] - row[4 + role]
-            out[6 + role] = np.e if never else 1.0
-            out[9 + role] = row[role] + COUNT_FLOOR
-        last = max(row[2], row[3])
+            never = past[q, 2 + role] == -np.inf
+            counts[q, role] = 1.0 if never else 1.0 + (time[q] - past[q, 2 + role]) / unit
+            counts[q, 3 + role] = 1.0 if never else 1.0 + seen[q] - past[q, 4 + role]
+            counts[q, 6 + role] = np.e if never else 1.0
+            counts[q, 9 + role] = past[q, role] + COUNT_FLOOR
+        last = max(past[q, 2], past[q, 3])
         unknown = last == -np.inf
-        ticks = 0.0 if unknown else seen[q] - max(row[4], row[5])
-        out[2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
-        out[5] = 1.0 + ticks
-        out[8] = np.e if unknown else 1.0
+        ticks = 0.0 if unknown else seen[q] - max(past[q, 4], past[q, 5])
+        counts[q, 2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
+        counts[q, 5] = 1.0 + ticks
+        counts[q, 8] = np.e if unknown else 1.0
         for h in range(len(rate)):
             kept = np.exp(-ticks * rate[h])
             for role in range(2):
-                out[11 + 2 * h + role] = row[6 + 2 * h + role] * kept + COUNT_FLOOR
+                counts[q, 11 + 2 * h + role] = past[q, 6 + 2 * h + role] * kept + COUNT_FLOOR
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
+@fast
 def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, encoded: Any) -> None:
     """Centre and scale the facts [Q, width] where they stand, and fill encoded as `Facts.encode` does."""
-    width, bins, kind = facts.shape[1], edges.shape[1] - 1, facts.dtype
-    start, stop = np.uint64(width), np.uint64(encoded.shape[1])
-    low, steepness = np.empty(encoded.shape[1], dtype=kind), np.empty(encoded.shape[1], dtype=kind)
-    spread = np.empty(encoded.shape[1], dtype=kind)
+    width, bins, shares = facts.shape[1], edges.shape[1] - 1, encoded.shape[1] - facts.shape[1]
+    low, steepness = new_line(shares, facts), new_line(shares, facts)
+    now, after = new_line(shares + LINE, facts), new_line(shares + LINE, facts)
     for g in range(len(graded)):
         for k in range(bins):
-            place = width + g * bins + k
-            low[place], steepness[place] = edges[g, k], 1 / (edges[g, k + 1] - edges[g, k])
-    nothing, all_of_it = kind.type(0), kind.type(1)
+            low[g * bins + k], steepness[g * bins + k] = edges[g, k], 1 / (edges[g, k + 1] - edges[g, k])
+    # A row is spread while the one before it is encoded: numbers that were just written cannot be read all at once.
     for q in range(len(facts)):
         for j in range(width):
             facts[q, j] = (facts[q, j] - centre[j]) / scale[j]
-        for j in range(width):
-            encoded[q, j] = facts[q, j]
-        for g in range(len(graded)):
-            value = facts[q, graded[g]]
-            for place in range(start + np.uint64(g * bins), start + np.uint64(g * bins + bins)):
-                spread[place] = value
-        for place in range(start, stop):
-            encoded[q, place] = min(max((spread[place] - low[place]) * steepness[place], nothing), all_of_it)
+        _spread(facts, q, graded, bins, after)
+        if q > 0:
+            _encode_row(facts, q - 1, now, low, steepness, encoded)
+        now, after = after, now
+    if len(facts):
+        _encode_row(facts, len(facts) - 1, now, low, steepness, encoded)
+
+
+@fast
+def _spread(facts: Any, q: Any, graded: Any, bins: Any, spread: Any) -> None:
+    for g in range(len(graded)):
+        for place in range(g * bins, g * bins + bins, LINE):
+            fill(spread, place, facts[q, graded[g]])
+
+
+@fast
+def _encode_row(facts: Any, q: Any, spread: Any, low: Any, steepness: Any, encoded: Any) -> None:
+    width, nothing, all_of_it = facts.shape[1], facts.dtype.type(0), facts.dtype.type(1)
+    for j in range(width):
+        encoded[q, j] = facts[q, j]
+    share = row_at(row_address(encoded, q) + width * encoded.itemsize, (len(low),), encoded)
+    for k in range(len(low)):
+        share[k] = min(max((spread[k] - low[k]) * steepness[k], nothing), all_of_it)
 
 
 class Projection(nn.Module):

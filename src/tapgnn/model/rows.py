@@ -13,7 +13,7 @@ import numba as nb
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.loops import fast, fetch
+from tapgnn.kernels.lines import fast, fetch, row_address, row_at
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,16 @@ def find_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
 
 
 @fast
+def find_address(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> Any:
+    """Where the row of one query starts."""
+    if place < 0:
+        return row_address(arena, row)
+    if place < len(here):
+        return row_address(here, place)
+    return row_address(carried, place - len(here))
+
+
+@fast
 def fetch_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> None:
     """Ask early for the row of one query."""
     if place < 0:
@@ -93,31 +103,40 @@ def fetch_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> None
 @nb.njit(nogil=True, cache=True)
 def _pick(place: Any, row: Any, here: Any, carried: Any, arena: Any, out: Any) -> None:
     for q in range(len(place)):
-        out[q] = find_row(place[q], row[q], here, carried, arena)
+        if place[q] < 0:
+            _copy_row(arena, row[q], out, q)
+        elif place[q] < len(here):
+            _copy_row(here, place[q], out, q)
+        else:
+            _copy_row(carried, place[q] - len(here), out, q)
 
 
 @nb.njit(nogil=True, cache=True)
 def _unpick(place: Any, grad: Any, slope: Any) -> None:
     for q in range(len(place)):
         if 0 <= place[q] < len(slope):
-            target = slope[place[q]]
-            for j in range(len(target)):
-                target[j] += grad[q, j]
+            for j in range(slope.shape[1]):
+                slope[place[q], j] += grad[q, j]
 
 
 @nb.njit(nogil=True, cache=True)
 def take_rows(node: Any, arena: Any, out: Any) -> None:
     """Copy the rows of some nodes; node v has row v + 1."""
     for c in range(len(node)):
-        row, copy = arena[node[c] + 1], out[c]
-        for j in range(len(copy)):
-            copy[j] = row[j]
+        _copy_row(arena, node[c] + 1, out, c)
 
 
 @nb.njit(nogil=True, cache=True)
-def put_rows(node: Any, pick: Any, table: Any, arena: Any) -> None:
-    """Write the row pick[c] of a table to node[c]; node v has row v + 1."""
+def put_rows(node: Any, pick: Any, table: Any, start: Any, arena: Any) -> None:
+    """Write the row pick[c] of a table to node[c], from the column `start` on; node v has row v + 1."""
     for c in range(len(node)):
-        values, row = table[pick[c]], arena[node[c] + 1]
+        row = row_at(row_address(arena, node[c] + 1) + start * arena.itemsize, (table.shape[1],), arena)
+        values = row_at(row_address(table, pick[c]), (table.shape[1],), table)
         for j in range(len(row)):
             row[j] = values[j]
+
+
+@fast
+def _copy_row(table: Any, r: Any, out: Any, q: Any) -> None:
+    for j in range(out.shape[1]):
+        out[q, j] = table[r, j]

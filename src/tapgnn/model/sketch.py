@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tapgnn.kernels import Flow
-from tapgnn.kernels.loops import compiled, fast
+from tapgnn.kernels.lines import compiled, fast, row_address, row_at
 from tapgnn.kernels.scan import gather_sum, scan_sum
-from tapgnn.model.rows import Rows, fetch_row
+from tapgnn.model.rows import Rows, fetch_row, find_address
 
 # Keeps the cosine of an empty sketch at 0, and that of one long faded small.
 FLOOR = 1e-3
@@ -125,38 +125,42 @@ def propagate(
     carried: Any,
     out: Any,
 ) -> None:
-    """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step."""
+    """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step.
+
+    Every temporal node has a message; the first of them is added while what is left of the past is written.
+    """
     rates = rate.shape[1]
-    parts = 1 + steps * rates
-    rows, before = out.reshape(len(out), parts, width), carried.reshape(len(carried), parts, width)
     # A row is summed in place, in the type of the state: where the stream is cut then changes no bit.
     factor = np.empty((len(out), rates), dtype=out.dtype)
     for i in range(len(out)):
         for h in range(rates):
             factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
+    run = out.itemsize * width
     for step in range(steps):
-        start = 1 + step * rates
+        start = run * (1 + step * rates)
         for c in range(len(chain) - 1):
-            former, last = before, c
+            before = row_address(carried, c)
             for i in range(chain[c], chain[c + 1]):
+                here = row_address(out, i)
                 for h in range(rates):
-                    kept, part = factor[i, h], start + h
-                    for k in range(width):
-                        rows[i, part, k] = former[last, part, k] * kept
-                for m in range(inbox[i], inbox[i + 1]):
-                    u, node = sender[m], owner[sender[m]]
-                    for h in range(rates):
-                        part = start + h
+                    part, kept = start + h * run, factor[i, h]
+                    target, former = row_at(here + part, (width,), out), row_at(before + part, (width,), out)
+                    for m in range(inbox[i], inbox[i + 1]):
                         if step == 0:
+                            met = row_at(row_address(carried, owner[sender[m]]), (width,), out)
+                        else:
+                            met = row_at(row_address(out, sender[m]) + part - rates * run, (width,), out)
+                        if m == inbox[i]:
                             for k in range(width):
-                                rows[i, part, k] += before[node, 0, k]
+                                target[k] = former[k] * kept + met[k]
                         else:
                             for k in range(width):
-                                rows[i, part, k] += rows[u, part - rates, k]
+                                target[k] += met[k]
                 if step == 0:
+                    target, former = row_at(here, (width,), out), row_at(before, (width,), out)
                     for k in range(width):
-                        rows[i, 0, k] = before[c, 0, k]
-                former, last = rows, i
+                        target[k] = former[k]
+                before = here
 
 
 @nb.njit(nogil=True, cache=True, error_model="numpy")
@@ -192,20 +196,21 @@ def compare(
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
     first, second = _part_pairs(steps, rates, cosines.shape[1])
-    our_row, their_row = np.empty(arena.shape[1], dtype=kind), np.empty(arena.shape[1], dtype=kind)
-    ours, theirs = our_row.reshape(parts, width), their_row.reshape(parts, width)
-    kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     norm_left, norm, square = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
+    kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     product, size = np.empty(len(first), dtype=kind), np.empty(len(first), dtype=kind)
     floor = kind.type(width * FLOOR)
     for u in range(left):
         for q in range(min(u + 1, left - 1), len(place), left):
             fetch_row(place[q], row[q], here, carried, arena)
-        _take(u, place, row, here, carried, arena, fade, our_row, kept_left)
+        ours = row_at(find_address(place[u], row[u], here, carried, arena), (parts, width), arena)
+        _keep(fade, u, kept_left)
         for part in range(parts):
             norm_left[part] = np.sqrt(_dot(ours, part, ours, part)) * kept_left[part]
         for q in range(u, len(cosines), left):
-            _take(left + q, place, row, here, carried, arena, fade, their_row, kept)
+            end = left + q
+            theirs = row_at(find_address(place[end], row[end], here, carried, arena), (parts, width), arena)
+            _keep(fade, end, kept)
             if steps == 2:
                 _multiply_two_steps(ours, theirs, rates, product, square)
             else:
@@ -270,25 +275,13 @@ def _part_pairs(steps: Any, rates: Any, columns: Any) -> tuple[Any, Any]:
 
 
 @fast
-def _take(q: Any, place: Any, row: Any, here: Any, carried: Any, arena: Any, fade: Any, line: Any, kept: Any) -> None:
-    """The row [parts * width] of query q, and what is left of each part [parts]."""
-    if place[q] < 0:
-        _copy(arena, row[q], line)
-    elif place[q] < len(here):
-        _copy(here, place[q], line)
-    else:
-        _copy(carried, place[q] - len(here), line)
+def _keep(fade: Any, q: Any, kept: Any) -> None:
+    """Fill what is left of each part [parts] at query q."""
     rates = fade.shape[1] - 1
     kept[0] = fade[q, 0]
     for part in range(1, len(kept), rates):
         for h in range(rates):
             kept[part + h] = fade[q, 1 + h]
-
-
-@fast
-def _copy(table: Any, r: Any, line: Any) -> None:
-    for k in range(len(line)):
-        line[k] = table[r, k]
 
 
 @fast

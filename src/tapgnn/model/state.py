@@ -92,8 +92,9 @@ class Places:
 
     def take(self, chosen: Bools) -> Places:
         """Those of the queries that are chosen [Q]."""
-        node, place, row = self.node[chosen], self.place[chosen], self.row[chosen]
-        return Places(node, place, row, self.time[chosen], self.seen[chosen], self.owner)
+        index = np.flatnonzero(chosen)
+        node, place, row = self.node[index], self.place[index], self.row[index]
+        return Places(node, place, row, self.time[index], self.seen[index], self.owner)
 
     def past(self) -> Past:
         """The rows themselves."""
@@ -169,18 +170,20 @@ class State:
             take_rows(node.numpy(), arena, out.numpy())
         return found
 
-    def write(self, node: Tensor, last: Tensor, sums: Tensor, *reached: Tensor) -> None:
-        """Replace the rows of some nodes: by sums [C, .], and by the row last [C] of each of three tables [T, .]."""
+    def write(self, node: Tensor, last: Tensor, sums: list[Tensor], *reached: Tensor) -> None:
+        """Replace the rows of some nodes: by sums [C, .] side by side, and by row last [C] of each of three tables."""
         arenas = [getattr(self, name) for name in ARENAS]
         if self.facts.device.type != "cpu":
-            rows = [sums, *(table.detach().index_select(0, last) for table in reached)]
+            rows = [torch.cat(sums, dim=1), *(table.detach().index_select(0, last) for table in reached)]
             for arena, values in zip(arenas, rows, strict=True):
                 arena.index_copy_(0, node + 1, values.detach().to(arena.dtype))
             return
-        tables = [table.detach().contiguous().numpy() for table in (sums, *reached)]
-        picks = [np.arange(len(node)), *[last.numpy()] * len(reached)]
-        for arena, table, pick in zip(self.arrays(), tables, picks, strict=True):
-            put_rows(node.numpy(), pick, table, arena)
+        to, start = node.numpy(), 0
+        for part in sums:
+            put_rows(to, np.arange(len(to)), part.detach().contiguous().numpy(), start, self.arrays()[0])
+            start += part.shape[1]
+        for arena, table in zip(self.arrays()[1:], reached, strict=True):
+            put_rows(to, last.numpy(), table.detach().contiguous().numpy(), 0, arena)
 
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""

@@ -18,7 +18,7 @@ from torch import Tensor
 from tapgnn.events import Floats
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.fading import fade_chains
-from tapgnn.kernels.loops import fast
+from tapgnn.kernels.lines import fast
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.heads import PairMLP
 from tapgnn.model.joining import join

@@ -20,7 +20,8 @@ import torch
 from torch import Tensor
 
 from tapgnn.events import Floats
-from tapgnn.kernels.loops import fast, over_segments, softmax_forward
+from tapgnn.kernels.lines import fast
+from tapgnn.kernels.loops import over_segments, softmax_forward
 from tapgnn.model.encoding import encode
 from tapgnn.model.facts import fold_facts
 from tapgnn.model.rows import find_row, put_rows
@@ -65,7 +66,7 @@ class Sweep:
         embedding, lower = self._embed(view, rows, sums)
         reached = (facts, embedding, np.empty((view.size, 0), dtype=carried[2].dtype))
         for arena, table in zip(arenas, reached, strict=True):
-            put_rows(view.nodes, view.chain[1:] - 1, table, arena)
+            put_rows(view.nodes, view.chain[1:] - 1, table, 0, arena)
         return Reached(*map(torch.from_numpy, (*reached, *carried, lower)))
 
     def _embed(self, view: Unfolding, rows: Any, sums: Any) -> Any:
