@@ -3,12 +3,7 @@
 import numpy as np
 import pytest
 
-from tapgnn.kernels.lines import LINE, fast, fill, new_line, row_address, row_at
-
-
-@fast
-def fill_from(row, start, value):
-    fill(row, start, value)
+from tapgnn.kernels.lines import LINE, fast, new_line, row_address, row_at, spread
 
 
 @fast
@@ -29,12 +24,14 @@ def add_up_rows(table, places, out):
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
-@pytest.mark.parametrize("start", [0, 3, 24])
-def test_fill_writes_one_line_and_nothing_beside_it(kind, start):
-    row = np.arange(40, dtype=kind)
-    fill_from(row, start, 7.5)
-    inside = (np.arange(40) >= start) & (np.arange(40) < start + LINE)
-    np.testing.assert_array_equal(row, np.where(inside, kind(7.5), np.arange(40, dtype=kind)))
+@pytest.mark.parametrize("borders", [[0, 5, 9], [0, 1, 40, 41], [0, 16, 32], [3, 20, 20, 31]])
+def test_every_channel_has_the_value_of_its_group_and_only_the_room_behind_is_written(kind, borders):
+    before, end = -np.arange(1, 80, dtype=kind), borders[-1]
+    values, row = np.arange(1, len(borders), dtype=kind) / 4, before.copy()
+    spread(np.array(borders), values, row)
+    np.testing.assert_array_equal(row[borders[0] : end], np.repeat(values, np.diff(borders)))
+    np.testing.assert_array_equal(row[: borders[0]], before[: borders[0]])
+    np.testing.assert_array_equal(row[end + LINE :], before[end + LINE :])
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])

@@ -73,6 +73,14 @@ def test_a_node_without_history_scores_the_same_whether_or_not_its_id_is_known(e
     torch.testing.assert_close(model.score(state, [0], [2], 5.0), model.score(state, [0], [-1], 5.0))
 
 
+@pytest.mark.parametrize("other", [{"sketch_width": 8}, {"layers": 1}, {"half_lives": (0.1,)}])
+def test_a_state_of_a_model_of_another_shape_is_refused(events, other):
+    model = Model(Config.preset("adaptive", width=8), events.vocabulary)
+    stranger = Model(Config.preset("adaptive", width=8, **other), events.vocabulary)
+    with pytest.raises(StateError, match="another model"):
+        model.advance(events, stranger.empty_state())
+
+
 def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):
     model = tiny_model(vocabulary=events.vocabulary)
     start = model.empty_state()

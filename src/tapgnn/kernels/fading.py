@@ -6,8 +6,8 @@
 There is one factor f = exp(-rate . elapsed) a group of channels; the gate is that of the sender's role; sums and counts
 run in float64. The slopes run the same recurrence backward in time, in the type of the model.
 
-Time goes into waiting for memory: what can be made again from `total` is not kept, rows are fetched before they are
-needed, and cells are taken one by one (a row of its own would be counted up and down every time).
+Time goes into waiting for memory: what can be made again from `total` is not kept, and rows are fetched before they are
+needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.lines import LINE, ROWS_AHEAD, fast, fetch, fill, new_line
+from tapgnn.kernels.lines import LINE, ROWS_AHEAD, fast, fetch, new_line, spread
 from tapgnn.kernels.loops import over_segments, view
 from tapgnn.kernels.normalise import begin_slope, end_slope, row_moments
 
@@ -113,23 +113,11 @@ def _borders(width, groups):  # type: ignore[no-untyped-def]
 
 
 @fast
-def _spread(borders, by_group, by_channel):  # type: ignore[no-untyped-def]
-    """Give every channel the value of its group: loops over channels then vectorise.
-
-    Whole lines are written, over the end of a group and into the room that follows the last. To read them at once
-    would wait until they have reached the cache: call it well before its result is needed.
-    """
-    for g in range(len(borders) - 1):
-        for j in range(borders[g], borders[g + 1], LINE):
-            fill(by_channel, j, by_group[g])
-
-
-@fast
 def _spread_shares(borders, count, i, shares, by_channel):  # type: ignore[no-untyped-def]
-    """`_spread` the share of one message in each group of row i."""
+    """`spread` the share of one message in each group of row i."""
     for g in range(len(shares)):
         shares[g] = 1.0 / count[i, g]
-    _spread(borders, shares, by_channel)
+    spread(borders, shares, by_channel)
 
 
 @fast
@@ -161,7 +149,7 @@ def fade_chains(  # type: ignore[no-untyped-def]
     kept, share, joined = new_line(width + LINE, carried), new_line(width + LINE, value), new_line(width, value)
     borders, nothing = _borders(width, groups), value.dtype.type(0)
     if chain[first] < chain[last]:
-        _spread(borders, factor[chain[first]], kept)
+        spread(borders, factor[chain[first]], kept)
     for c in range(first, last):
         for j in range(width):
             sums[j] = carried[c, j]
@@ -175,10 +163,10 @@ def fade_chains(  # type: ignore[no-untyped-def]
                 counts[g] = counts[g] * factor[i, g] + (inbox[i + 1] - inbox[i])
                 count[i, g] = counts[g]
                 shares[g] = 1.0 / counts[g]
-            _spread(borders, shares, share)
+            spread(borders, shares, share)
             for j in range(width):
                 sums[j] *= kept[j]
-            _spread(borders, factor[min(i + 1, end)], kept)
+            spread(borders, factor[min(i + 1, end)], kept)
             for m in range(inbox[i], inbox[i + 1]):
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
@@ -253,11 +241,11 @@ def _unfade(  # type: ignore[no-untyped-def]
             fetch(total, ahead)
             fetch(table, row[ahead])
             fetch(to_table, row[ahead])
-            _spread(borders, factor[i], kept)
+            spread(borders, factor[i], kept)
             if i > chain[c]:
-                _spread(borders, count[i - 1], before)
+                spread(borders, count[i - 1], before)
             else:
-                _spread(borders, carried[c, width:], before)
+                spread(borders, carried[c, width:], before)
             mine, inverse = row[i], moments[i, 1]
             for j in range(width):
                 joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], nothing)
@@ -265,11 +253,11 @@ def _unfade(  # type: ignore[no-untyped-def]
             pull, twist = begin_slope(joined, moments, i, scale, centred, slope, to_scale, to_shift)
             if alone:
                 for j in range(width):
-                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist)
+                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist, nothing)
                     to_table[mine, j] = slope[j] * own[j]
             else:
                 for j in range(width):
-                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist)
+                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist, nothing)
                     to_table[mine, j] += slope[j] * own[j]
             for j in range(width):
                 to_own[j] += slope[j] * table[mine, j]

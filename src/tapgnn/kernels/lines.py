@@ -3,7 +3,7 @@
 Three things make such a loop slow that do not show in its text. A row cut out of an array is counted up and down
 (`row_at` is not). The compiler cannot know that two arrays do not overlap, and checks it before every loop (a
 `new_line` overlaps nothing). And numbers that were written one by one cannot be read together before they have reached
-the cache (`fill` writes many at once).
+the cache (`spread` writes many at once).
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _make_fill(typing: Any, row: Any, start: Any, value: Any) -> Any:
 _fetch_line: Any = intrinsic(_make_fetch)
 _room: Any = intrinsic(_make_room)
 _pointer: Any = intrinsic(_make_pointer)
-fill: Any = intrinsic(_make_fill)
+_fill: Any = intrinsic(_make_fill)
 
 
 @fast
@@ -127,3 +127,15 @@ def fetch(table, row):  # type: ignore[no-untyped-def]
 def new_line(width, like):  # type: ignore[no-untyped-def]
     """A row to work in, of the type of an array: on the stack, so that the compiler knows that no array overlaps it."""
     return carray(_room(width, like), (width,))
+
+
+@fast
+def spread(borders, by_group, by_channel):  # type: ignore[no-untyped-def]
+    """Give channels borders[g] to borders[g+1] the value of group g: loops over channels then vectorise.
+
+    Whole lines are written, over the end of a group and into LINE numbers of room that follow the last. To read them at
+    once would wait until they have reached the cache: call it well before its result is needed.
+    """
+    for g in range(len(borders) - 1):
+        for j in range(borders[g], borders[g + 1], LINE):
+            _fill(by_channel, j, by_group[g])

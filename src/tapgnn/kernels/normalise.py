@@ -56,7 +56,6 @@ def begin_slope(
 
 
 @fast
-def end_slope(joined: Any, slope: Any, centred: Any, inverse: Any, pull: Any, twist: Any) -> Any:
-    """The slope of one number before relu and normalisation."""
-    value = inverse * (slope - pull - centred * twist)
-    return value if joined > 0 else value * 0
+def end_slope(joined: Any, slope: Any, centred: Any, inverse: Any, pull: Any, twist: Any, nothing: Any) -> Any:
+    """The slope of one number before relu and normalisation; nothing is 0 in its type."""
+    return inverse * (slope - pull - centred * twist) if joined > nothing else nothing

@@ -140,7 +140,7 @@ def _unjoin(
     to_rows: Any,
 ) -> None:
     """Rows of to_rows: own, scale, shift, and the bias of the facts."""
-    width = grad.shape[1]
+    width, nothing = grad.shape[1], grad.dtype.type(0)
     line, centred, slope = new_line(width, grad), new_line(width, grad), new_line(width, grad)
     to_own, to_scale = new_line(width, grad), new_line(width, grad)
     to_shift, to_bias = new_line(width, grad), new_line(width, grad)
@@ -157,7 +157,7 @@ def _unjoin(
         pull, twist = begin_slope(line, moments, q, scale, centred, slope, to_scale, to_shift)
         inverse = moments[q, 1]
         for j in range(width):
-            slope[j] = end_slope(line[j], slope[j], centred[j], inverse, pull, twist)
+            slope[j] = end_slope(line[j], slope[j], centred[j], inverse, pull, twist, nothing)
             to_known[q, j] = slope[j]
             to_bias[j] += slope[j]
         r = place[q]

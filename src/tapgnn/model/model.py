@@ -72,6 +72,7 @@ class Model(nn.Module):
         self.register_buffer("walk_scale", torch.ones(walks))
         self.walk_scale: Tensor
         self._compiled: Any = None
+        self._widths = self.empty_state().widths()
 
     def _apply(self, *arguments: Any, **options: Any) -> Model:
         """A move to another type or device replaces tensors, which the compiled form would not notice."""
@@ -111,6 +112,7 @@ class Model(nn.Module):
         """
         self._check_events(events)
         state.check_usable()
+        state.check_widths(self._widths)
         events = _in_order(events, state.clock, late)
         state.admit(self.vocabulary)
         view = unfold(events)
@@ -219,7 +221,7 @@ class Model(nn.Module):
     def _embed(
         self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
     ) -> tuple[Tensor, list[Tensor], Tensor]:
-        """h_K [T, d], the last states [C, .] of every kernel and h_{K-1} [T, d]; without carried states, directly."""
+        """h_K [T, d], the last state [C, .] of each kernel and h_{K-1} [T, d]; without carried states, directly."""
         config = self.config
         instants = (self._tensor(view.instants) - config.origin) / config.span
         edge = None
@@ -233,7 +235,8 @@ class Model(nn.Module):
             stop = start + block.kernel.state_width
             below, place = table.detach(), row
             table, last = block(table, row, chunk, None if carried is None else carried[:, start:stop])
-            states.append(last)
+            if last is not None:
+                states.append(last)
             row, start = None, stop
         lower = below if place is None else below.index_select(0, place)
         return table, states, lower

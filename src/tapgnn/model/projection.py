@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tapgnn.kernels.lines import LINE, fast, fill, new_line, row_address, row_at
+from tapgnn.kernels.lines import LINE, fast, new_line, row_address, row_at, spread
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
 from tapgnn.model.encoding import TimeEncoding
@@ -145,6 +145,7 @@ def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, e
     width, bins, shares = facts.shape[1], edges.shape[1] - 1, encoded.shape[1] - facts.shape[1]
     low, steepness = new_line(shares, facts), new_line(shares, facts)
     now, after = new_line(shares + LINE, facts), new_line(shares + LINE, facts)
+    values, borders = new_line(len(graded), facts), np.arange(len(graded) + 1) * bins
     for g in range(len(graded)):
         for k in range(bins):
             low[g * bins + k], steepness[g * bins + k] = edges[g, k], 1 / (edges[g, k + 1] - edges[g, k])
@@ -152,7 +153,9 @@ def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, e
     for q in range(len(facts)):
         for j in range(width):
             facts[q, j] = (facts[q, j] - centre[j]) / scale[j]
-        _spread(facts, q, graded, bins, after)
+        for g in range(len(graded)):
+            values[g] = facts[q, graded[g]]
+        spread(borders, values, after)
         if q > 0:
             _encode_row(facts, q - 1, now, low, steepness, encoded)
         now, after = after, now
@@ -161,20 +164,13 @@ def encode_facts(centre: Any, scale: Any, graded: Any, edges: Any, facts: Any, e
 
 
 @fast
-def _spread(facts: Any, q: Any, graded: Any, bins: Any, spread: Any) -> None:
-    for g in range(len(graded)):
-        for place in range(g * bins, g * bins + bins, LINE):
-            fill(spread, place, facts[q, graded[g]])
-
-
-@fast
-def _encode_row(facts: Any, q: Any, spread: Any, low: Any, steepness: Any, encoded: Any) -> None:
+def _encode_row(facts: Any, q: Any, values: Any, low: Any, steepness: Any, encoded: Any) -> None:
     width, nothing, all_of_it = facts.shape[1], facts.dtype.type(0), facts.dtype.type(1)
     for j in range(width):
         encoded[q, j] = facts[q, j]
     share = row_at(row_address(encoded, q) + width * encoded.itemsize, (len(low),), encoded)
     for k in range(len(low)):
-        share[k] = min(max((spread[k] - low[k]) * steepness[k], nothing), all_of_it)
+        share[k] = min(max((values[k] - low[k]) * steepness[k], nothing), all_of_it)
 
 
 class Projection(nn.Module):

@@ -227,6 +227,18 @@ class State:
         if self.consumed:
             raise StateError("this state was advanced; use the state that advance returned, or advance a copy of it")
 
+    def widths(self) -> tuple[int, ...]:
+        """How many numbers a node has in each of the ARENAS."""
+        return self.sums.shape[1], self.facts.shape[1], self.embedding.shape[1], self.sketch.shape[1]
+
+    def check_widths(self, widths: tuple[int, ...]) -> None:
+        """Refuse a state of a model of another shape: compiled code would reach beyond its rows."""
+        if self.widths() != widths:
+            raise StateError(
+                f"the state has rows of {self.widths()} numbers, the model of {widths}: it belongs to another model; "
+                "start from this model's empty_state()"
+            )
+
 
 def check_after(clock: float, time: Floats) -> None:
     """Refuse queries at or before the clock: what is known may hold events that they must not see."""
