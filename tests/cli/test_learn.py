@@ -307,6 +307,7 @@ def test_a_simulation_with_too_little_fraud_names_the_option(tmp_path):
     [
         (0.9, 0.8, 0.0, "AUC 0.9000, 0.1000 above the best trivial method, recency (0.8000)"),
         (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): here the model has learnt nothing"),
+        (0.90002, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (0.9, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (
             0.9,

@@ -151,6 +151,7 @@ def test_any_numbers_give_a_page(
     [
         (0.968, 0.002, 0.933, "ahead", "0.035 above the best trivial baseline, recency"),
         (0.9925, 0.001, 0.9921, "level", "0.0004 is within the spread over seeds"),
+        (0.90002, 0.0, 0.9, "level", "Level with the best trivial baseline, recency"),
         (0.9, 0.0, 0.9, "level", "Level with the best trivial baseline, recency"),
         (0.871, 0.004, 0.912, "behind", "0.041 below the best trivial baseline, recency"),
     ],

@@ -22,6 +22,7 @@ from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation import NAME, Evaluation, examine, versions
 from tapgnn.events import Events, checksum
 from tapgnn.report import Report, write_report
+from tapgnn.report.headline import standing
 from tapgnn.training.classification import Classification
 
 LARGEST_EXAM = 50_000
@@ -37,8 +38,6 @@ EXPLAINED = (
     "false destinations. historical: false destinations that the source met in training; inductive: such as it meets "
     "only later"
 )
-# Below this, two areas look alike in a table.
-SMALLEST_GAP = 5e-5
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
@@ -110,9 +109,9 @@ def verdict(rows: Mapping[str, Mapping[str, float]]) -> str:
     trivial = {name: _figure(row, "auc") or 0.0 for name, row in rows.items() if name != NAME}
     rival = max(trivial, key=lambda name: trivial[name])
     gap = own - trivial[rival]
-    doubt = max(SMALLEST_GAP, *(row.get("auc_std", 0.0) for row in (rows[NAME], rows[rival])))
-    if abs(gap) < doubt:
-        cause = ": the difference is within the spread over seeds" if doubt > SMALLEST_GAP else ""
+    state, doubtful = standing(gap, *(row.get("auc_std", 0.0) for row in (rows[NAME], rows[rival])))
+    if state == "level":
+        cause = ": the difference is within the spread over seeds" if doubtful else ""
         return f"AUC {own:.4f}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
     word = "above" if gap > 0 else "below"
     end = "" if gap > 0 else ": here the model has learnt nothing that is not simpler to have"

@@ -14,6 +14,8 @@ from tapgnn.report.numbers import count, decimal, label, number
 from tapgnn.training import metrics
 
 TRIVIAL = ("recency", "popularity", "edgebank")
+# Below this, two figures look alike in a table.
+SMALLEST_GAP = 5e-5
 _CHANCE = {"auc": 0.5}
 
 
@@ -48,10 +50,10 @@ def headline(report: Report) -> Headline | None:
         return None
     own, spread = mean_of(row, stem), spread_of(row, stem)
     rival, other = best_rival(report, table, stem)
-    doubt = np.nanmax([0.0, spread, spread_of(table.get(rival, {}), stem)])
     lead = own - other
+    state, doubtful = standing(lead, spread, spread_of(table.get(rival, {}), stem))
+    state = state if rival else "alone"
     digits = 4 if abs(lead) < 0.005 else 3
-    state = "alone" if not rival else "level" if abs(lead) <= doubt else "ahead" if lead > 0 else "behind"
     bars = [
         Bar(name, mean_of(table[name], stem), np.nan_to_num(spread_of(table[name], stem)), _style(name, report, rival))
         for name in [report.model, *report.rivals]
@@ -62,10 +64,19 @@ def headline(report: Report) -> Headline | None:
         value=decimal(own, digits),
         spread=f"± {decimal(spread, digits)}" if math.isfinite(spread) and spread > 0 else "",
         state=state,
-        verdict=_verdict(state, rival, lead, digits, bool(doubt)),
+        verdict=_verdict(state, rival, lead, digits, doubtful),
         sentence=_sentence(stem, own, rival, other, state),
         figure=bar_figure(bars, label(stem), _CHANCE.get(stem, 0.0), other if rival else None),
     )
+
+
+def standing(lead: float, *spreads: float) -> tuple[str, bool]:
+    """Whether a method with this lead is 'ahead', 'level' or 'behind', and whether its seeds leave room for doubt.
+
+    A lead smaller than the deviation over seeds of either method (NaN: unknown) is none.
+    """
+    doubt = float(np.nanmax([SMALLEST_GAP, *spreads]))
+    return "level" if abs(lead) < doubt else "ahead" if lead > 0 else "behind", doubt > SMALLEST_GAP
 
 
 def tiles(report: Report) -> list[Tile]:
