@@ -79,6 +79,12 @@ def test_a_state_of_a_model_of_another_shape_is_refused(events, other):
     stranger = Model(Config.preset("adaptive", width=8, **other), events.vocabulary)
     with pytest.raises(StateError, match="another model"):
         model.advance(events, stranger.empty_state())
+    trace, state = stranger.advance(events, stranger.empty_state())
+    for where in (trace, state):
+        with pytest.raises(StateError, match="another model"):
+            model.query(where, [0], [9.0])
+        with pytest.raises(StateError, match="another model"):
+            model.score(where, [0], [1], [9.0])
 
 
 def test_a_state_is_used_up_by_advance_and_a_copy_is_not(events):

@@ -163,12 +163,14 @@ class Model(nn.Module):
 
     def query(self, where: State | Trace, nodes: ArrayLike | Tensor, times: ArrayLike | Tensor) -> Tensor:
         """z(v,t) [Q, d] of rows of the vocabulary (-1: a node nobody knows), at times after what was absorbed."""
+        where.check_widths(self._widths)
         return self.represent(where.past(*self._asked(nodes, times)))
 
     def score(
         self, where: State | Trace, src: ArrayLike | Tensor, dst: ArrayLike | Tensor, times: ArrayLike | Tensor
     ) -> Tensor:
         """Logits [Q] of an event src -> dst at each time."""
+        where.check_widths(self._widths)
         size = len(src)  # type: ignore[arg-type]
         step = self._step(size)
         if step is not None:

@@ -47,6 +47,10 @@ class Trace:
     clock_before: float
     successor: State
 
+    def check_widths(self, widths: tuple[int, ...]) -> None:
+        """Refuse to be asked by a model of another shape."""
+        self.successor.check_widths(widths)
+
     def past(self, node: Tensor, time: Tensor) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
         return self.find(node.numpy(force=True), time.numpy(force=True)).past()
