@@ -37,11 +37,12 @@ def fold_facts(
     width, rates = carried.shape[1], len(rate)
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
-            for j in range(width):
-                facts[i, j] = carried[c, j] if i == chain[c] else facts[i - 1, j]
-            last = max(facts[i, 2], facts[i, 3])
+            before = carried[c] if i == chain[c] else facts[i - 1]
+            last = max(before[2], before[3])
             elapsed[i, 0] = time[i] - last if last > -np.inf else 0.0
-            elapsed[i, 1] = seen[i] - max(facts[i, 4], facts[i, 5]) if last > -np.inf else 0.0
+            elapsed[i, 1] = seen[i] - max(before[4], before[5]) if last > -np.inf else 0.0
+            for j in range(width):
+                facts[i, j] = before[j]
             for h in range(rates):
                 kept = np.exp(-rate[h] * elapsed[i, 1])
                 facts[i, 6 + 2 * h] *= kept

@@ -121,22 +121,23 @@ class Facts(nn.Module):
 def count_facts(unit: Any, past: Any, time: Any, seen: Any, rate: Any, counts: Any) -> None:
     """Fill counts [Q, width] with the numbers whose logarithms are the columns of `Facts.plain`."""
     for q in range(len(past)):
+        row, out = past[q], counts[q]
         for role in range(2):
-            never = past[q, 2 + role] == -np.inf
-            counts[q, role] = 1.0 if never else 1.0 + (time[q] - past[q, 2 + role]) / unit
-            counts[q, 3 + role] = 1.0 if never else 1.0 + seen[q] - past[q, 4 + role]
-            counts[q, 6 + role] = np.e if never else 1.0
-            counts[q, 9 + role] = past[q, role] + COUNT_FLOOR
-        last = max(past[q, 2], past[q, 3])
+            never = row[2 + role] == -np.inf
+            out[role] = 1.0 if never else 1.0 + (time[q] - row[2 + role]) / unit
+            out[3 + role] = 1.0 if never else 1.0 + seen[q] - row[4 + role]
+            out[6 + role] = np.e if never else 1.0
+            out[9 + role] = row[role] + COUNT_FLOOR
+        last = max(row[2], row[3])
         unknown = last == -np.inf
-        ticks = 0.0 if unknown else seen[q] - max(past[q, 4], past[q, 5])
-        counts[q, 2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
-        counts[q, 5] = 1.0 + ticks
-        counts[q, 8] = np.e if unknown else 1.0
+        ticks = 0.0 if unknown else seen[q] - max(row[4], row[5])
+        out[2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
+        out[5] = 1.0 + ticks
+        out[8] = np.e if unknown else 1.0
         for h in range(len(rate)):
             kept = np.exp(-ticks * rate[h])
             for role in range(2):
-                counts[q, 11 + 2 * h + role] = past[q, 6 + 2 * h + role] * kept + COUNT_FLOOR
+                out[11 + 2 * h + role] = row[6 + 2 * h + role] * kept + COUNT_FLOOR
 
 
 @fast

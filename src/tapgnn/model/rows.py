@@ -56,7 +56,7 @@ class _Pick(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, here: Tensor, place: Tensor, row: Tensor, carried: Tensor, arena: Tensor) -> Tensor:
         out = arena.new_empty(len(place), arena.shape[1])
-        _pick(*(tensor.detach().numpy() for tensor in (place, row, here, carried, arena, out)))
+        _pick(*(tensor.detach().contiguous().numpy() for tensor in (place, row, here, carried, arena, out)))
         ctx.save_for_backward(place)
         ctx.size = len(here)
         return out
@@ -103,12 +103,8 @@ def fetch_row(place: Any, row: Any, here: Any, carried: Any, arena: Any) -> None
 @nb.njit(nogil=True, cache=True)
 def _pick(place: Any, row: Any, here: Any, carried: Any, arena: Any, out: Any) -> None:
     for q in range(len(place)):
-        if place[q] < 0:
-            _copy_row(arena, row[q], out, q)
-        elif place[q] < len(here):
-            _copy_row(here, place[q], out, q)
-        else:
-            _copy_row(carried, place[q] - len(here), out, q)
+        address = find_address(place[q], row[q], here, carried, arena)
+        _copy_row(address, arena, row_address(out, q), out, out.shape[1])
 
 
 @nb.njit(nogil=True, cache=True)
@@ -123,20 +119,20 @@ def _unpick(place: Any, grad: Any, slope: Any) -> None:
 def take_rows(node: Any, arena: Any, out: Any) -> None:
     """Copy the rows of some nodes; node v has row v + 1."""
     for c in range(len(node)):
-        _copy_row(arena, node[c] + 1, out, c)
+        _copy_row(row_address(arena, node[c] + 1), arena, row_address(out, c), out, out.shape[1])
 
 
 @nb.njit(nogil=True, cache=True)
 def put_rows(node: Any, pick: Any, table: Any, start: Any, arena: Any) -> None:
     """Write the row pick[c] of a table to node[c], from the column `start` on; node v has row v + 1."""
     for c in range(len(node)):
-        row = row_at(row_address(arena, node[c] + 1) + start * arena.itemsize, (table.shape[1],), arena)
-        values = row_at(row_address(table, pick[c]), (table.shape[1],), table)
-        for j in range(len(row)):
-            row[j] = values[j]
+        address = row_address(arena, node[c] + 1) + start * arena.itemsize
+        _copy_row(row_address(table, pick[c]), table, address, arena, table.shape[1])
 
 
 @fast
-def _copy_row(table: Any, r: Any, out: Any, q: Any) -> None:
-    for j in range(out.shape[1]):
-        out[q, j] = table[r, j]
+def _copy_row(source: Any, table: Any, target: Any, out: Any, width: Any) -> None:
+    """Copy `width` numbers between two addresses, one in a table, one in out."""
+    values, row = row_at(source, (width,), table), row_at(target, (width,), out)
+    for j in range(width):
+        row[j] = values[j]

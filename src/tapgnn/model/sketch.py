@@ -89,7 +89,7 @@ def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int
     pairs = len(fade) - left
     cosines = fade.new_empty(pairs, size)
     tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, cosines)
-    compare(steps, left, *[tensor.numpy() for tensor in tensors])
+    compare(steps, left, *[tensor.contiguous().numpy() for tensor in tensors])
     return cosines
 
 

@@ -59,12 +59,13 @@ def _adam(
     for i in range(len(rows)):
         if place[rows[i]] != i:
             continue
-        row = rows[i]
-        for j in range(grad.shape[1]):
-            moments[0, row, j] += (grad[i, j] - moments[0, row, j]) * (1 - first)
-        for j in range(grad.shape[1]):
-            moments[1, row, j] += (grad[i, j] * grad[i, j] - moments[1, row, j]) * (1 - second)
-        for j in range(grad.shape[1]):
-            table[row, j] -= size * moments[0, row, j] / (np.sqrt(moments[1, row, j]) + eps)
+        slope, values = grad[i], table[rows[i]]
+        mean, square = moments[0, rows[i]], moments[1, rows[i]]
+        for j in range(len(slope)):
+            mean[j] += (slope[j] - mean[j]) * (1 - first)
+        for j in range(len(slope)):
+            square[j] += (slope[j] * slope[j] - square[j]) * (1 - second)
+        for j in range(len(slope)):
+            values[j] -= size * mean[j] / (np.sqrt(square[j]) + eps)
     for i in range(len(rows)):
         place[rows[i]] = -1
