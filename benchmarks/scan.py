@@ -24,7 +24,7 @@ if any(os.environ.get(name) != value for name, value in KEEP_PAGES.items()):
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
-from tapgnn.kernels.scan import scan_sum  # noqa: E402
+from tapgnn.compiled.scan_ops import scan_sum  # noqa: E402
 
 ROWS, WIDTH, THREADS, ROUNDS = 300_000, 128, 2, 25
 

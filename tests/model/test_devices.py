@@ -5,11 +5,14 @@ import pytest
 import torch
 
 from tapgnn import Events
-from tapgnn.kernels import adaptive, attention, gcn, mean, pool, scan
-from tapgnn.model import block, joining, projection, sketch
+from tapgnn.compiled import projection_fused as joining
+from tapgnn.compiled import scan_ops as scan
+from tapgnn.compiled.row_lookup import Rows
+from tapgnn.kernels import adaptive, attention, gcn, mean, pool
+from tapgnn.model import block, projection
 from tapgnn.model import model as model_module
+from tapgnn.model.features import walk_sketch as sketch
 from tapgnn.model.projection import Facts
-from tapgnn.model.rows import Rows
 
 from ..streams import KERNEL_NAMES, assert_same_state, tiny_model
 

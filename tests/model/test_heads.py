@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config
+from tapgnn.compiled.pair_score import plainly_weigh_pairs, weigh_pairs
 from tapgnn.model.heads import Direct, make_head
-from tapgnn.model.pairs import plainly_weigh_pairs, weigh_pairs
 
 
 def rows(*shape, grad=False):

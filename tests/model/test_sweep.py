@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Vocabulary
-from tapgnn.kernels import loops
+from tapgnn.compiled import scan_loops as loops
 from tapgnn.model.sweep import Sweep
 
 from ..streams import cuts, on_vocabulary, streams, tiny_model

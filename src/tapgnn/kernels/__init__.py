@@ -5,7 +5,7 @@ from collections.abc import Callable
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.attention import Attention
 from tapgnn.kernels.gcn import GCN
-from tapgnn.kernels.kernel import Flow, Kernel, pass_gate
+from tapgnn.kernels.kernel import Kernel, pass_gate
 from tapgnn.kernels.mean import Mean
 from tapgnn.kernels.pool import Pool
 
@@ -17,4 +17,4 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "adaptive": Adaptive,
 }
 
-__all__ = ["GCN", "KERNELS", "Adaptive", "Attention", "Flow", "Kernel", "Mean", "Pool", "pass_gate"]
+__all__ = ["GCN", "KERNELS", "Adaptive", "Attention", "Kernel", "Mean", "Pool", "pass_gate"]

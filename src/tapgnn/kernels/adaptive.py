@@ -16,9 +16,10 @@ import math
 import torch
 from torch import Tensor, nn
 
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.scan_ops import channel_groups, gather_sum, scan_sum
 from tapgnn.errors import ConfigError
-from tapgnn.kernels.kernel import Flow, Kernel, add_up
-from tapgnn.kernels.scan import channel_groups, gather_sum, scan_sum
+from tapgnn.kernels.kernel import Kernel, add_up
 
 PINNED = 2
 

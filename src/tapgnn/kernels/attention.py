@@ -15,9 +15,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import leaky_relu
 
-from tapgnn.kernels.kernel import Flow, Kernel, add_up
-from tapgnn.kernels.loops import over_segments, softmax_forward, view
-from tapgnn.kernels.scan import gather_sum, scan_logsumexp, scan_max
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.scan_loops import over_segments, softmax_forward, view
+from tapgnn.compiled.scan_ops import gather_sum, scan_logsumexp, scan_max
+from tapgnn.kernels.kernel import Kernel, add_up
 
 
 class Attention(Kernel):

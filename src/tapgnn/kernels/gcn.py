@@ -7,8 +7,9 @@ deg u is the degree of the sender at the event's instant and stays frozen there.
 
 from torch import Tensor
 
-from tapgnn.kernels.kernel import Flow, Kernel, add_up
-from tapgnn.kernels.scan import gather_sum, scan_sum
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.scan_ops import gather_sum, scan_sum
+from tapgnn.kernels.kernel import Kernel, add_up
 
 
 class GCN(Kernel):

@@ -8,8 +8,9 @@ The state is the sum S.
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.kernel import Flow, Kernel, add_up
-from tapgnn.kernels.scan import gather_sum, scan_sum
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.scan_ops import gather_sum, scan_sum
+from tapgnn.kernels.kernel import Kernel, add_up
 
 
 class Mean(Kernel):

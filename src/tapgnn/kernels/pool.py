@@ -8,8 +8,9 @@ The state is the running maximum M, -inf for a node with no history. On ties the
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.kernel import Flow, Kernel
-from tapgnn.kernels.scan import scan_max
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.scan_ops import scan_max
+from tapgnn.kernels.kernel import Kernel
 
 
 class Pool(Kernel):

@@ -17,9 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from tapgnn.kernels import KERNELS, Adaptive, Flow, Kernel, pass_gate
-from tapgnn.kernels.fading import fade_and_join
-from tapgnn.kernels.normalise import join_and_normalise
+from tapgnn.compiled.adaptive_fused import fade_and_join
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.layer_norm import join_and_normalise
+from tapgnn.kernels import KERNELS, Adaptive, Kernel, pass_gate
 from tapgnn.model.config import Config
 
 

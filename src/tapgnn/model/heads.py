@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from tapgnn.compiled.pair_score import weigh_pairs
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
-from tapgnn.model.pairs import weigh_pairs
 
 
 class Dot(nn.Module):

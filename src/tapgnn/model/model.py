@@ -18,20 +18,20 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
+from tapgnn.compiled.flow import Flow
 from tapgnn.errors import ConfigError, LateEventError
 from tapgnn.events import Events, Floats
-from tapgnn.kernels import Flow
 from tapgnn.model.block import Block, Chunk
 from tapgnn.model.config import Config
-from tapgnn.model.encoding import TimeEncoding
-from tapgnn.model.facts import empty_facts, fold_facts, read_clocks
+from tapgnn.model.features.node_statistics import empty_facts, fold_facts, read_clocks
+from tapgnn.model.features.walk_sketch import compare_sketches, fade_ends, propagate_sketches, sketch_size
 from tapgnn.model.heads import make_head
 from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import FactProjection, Facts, Projection, decay_rates, sketch_rates
-from tapgnn.model.sketch import compare_sketches, fade_ends, propagate_sketches, sketch_size
 from tapgnn.model.state import Past, State
 from tapgnn.model.step import FEW, Step
 from tapgnn.model.sweep import Sweep
+from tapgnn.model.time_encoding import TimeEncoding
 from tapgnn.model.trace import Reached, Trace
 from tapgnn.unfold import Unfolding, unfold
 from tapgnn.vocabulary import Vocabulary

@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tapgnn.kernels.lines import LINE, fast, new_line, row_address, row_at, spread
+from tapgnn.compiled.numba_intrinsics import LINE, fast, new_line, row_address, row_at, spread
+from tapgnn.compiled.projection_fused import Weights, join_rows
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
-from tapgnn.model.encoding import TimeEncoding
-from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
+from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.joining import Weights, join_rows
 from tapgnn.model.state import Past
+from tapgnn.model.time_encoding import TimeEncoding
 
 # Columns that say whether there was ever an event, as source, as destination, in any role.
 NEVER = (6, 7, 8)

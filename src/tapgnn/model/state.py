@@ -3,9 +3,9 @@
 Four arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
 
     sums       [N, .] float64   per layer, what the kernel carries
-    facts      [N, F] float64   recency and counts (model/facts.py)
+    facts      [N, F] float64   recency and counts (model/features/node_statistics.py)
     embedding  [N, d]           h_K at the node's latest instant
-    sketch     [N, .]           walk sketches (model/sketch.py)
+    sketch     [N, .]           walk sketches (model/features/walk_sketch.py)
 
 `advance` consumes a state and returns the next one, which takes over the arenas: rows of active nodes are written in
 place, so the cost does not depend on the number of nodes. A consumed state refuses to be used; `copy` keeps one.
@@ -20,11 +20,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.row_lookup import Rows, put_rows, take_rows
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Bools, Floats, Ints
-from tapgnn.model.facts import LAST, find_active
-from tapgnn.model.rows import Rows, put_rows, take_rows
-from tapgnn.model.sketch import sign_vectors
+from tapgnn.model.features.node_statistics import LAST, find_active
+from tapgnn.model.features.walk_sketch import sign_vectors
 from tapgnn.vocabulary import Vocabulary
 
 ARENAS = ("sums", "facts", "embedding", "sketch")

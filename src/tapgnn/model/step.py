@@ -15,16 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.adaptive_fused import fade_chains
+from tapgnn.compiled.numba_intrinsics import fast
+from tapgnn.compiled.projection_fused import join
+from tapgnn.compiled.row_lookup import find_row
 from tapgnn.events import Floats
 from tapgnn.kernels.adaptive import Adaptive
-from tapgnn.kernels.fading import fade_chains
-from tapgnn.kernels.lines import fast
-from tapgnn.model.facts import fold_facts
+from tapgnn.model.features.node_statistics import fold_facts
+from tapgnn.model.features.walk_sketch import compare, fade_ends, propagate
 from tapgnn.model.heads import PairMLP
-from tapgnn.model.joining import join
 from tapgnn.model.projection import count_facts, encode_facts
-from tapgnn.model.rows import find_row
-from tapgnn.model.sketch import compare, fade_ends, propagate
 from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 

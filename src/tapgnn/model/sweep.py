@@ -19,12 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.numba_intrinsics import fast
+from tapgnn.compiled.row_lookup import find_row, put_rows
+from tapgnn.compiled.scan_loops import over_segments, softmax_forward
 from tapgnn.events import Floats
-from tapgnn.kernels.lines import fast
-from tapgnn.kernels.loops import over_segments, softmax_forward
-from tapgnn.model.encoding import encode
-from tapgnn.model.facts import fold_facts
-from tapgnn.model.rows import find_row, put_rows
+from tapgnn.model.features.node_statistics import fold_facts
+from tapgnn.model.time_encoding import encode
 from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 

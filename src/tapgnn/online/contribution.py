@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
+from tapgnn.compiled.layer_norm import join_and_normalise
 from tapgnn.errors import QueryError
 from tapgnn.kernels import Kernel
 from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.attention import Attention
 from tapgnn.kernels.gcn import GCN
 from tapgnn.kernels.mean import Mean
-from tapgnn.kernels.normalise import join_and_normalise
 from tapgnn.model import Model
 from tapgnn.online.window import Excerpt, last_block
 from tapgnn.vocabulary import Id

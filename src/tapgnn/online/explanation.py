@@ -25,7 +25,7 @@ from torch import Tensor
 
 from tapgnn.events import Events
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.facts import COUNT
+from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.contribution import finish_read
 from tapgnn.online.ledger import Ledger, PastRows
 from tapgnn.online.window import Excerpt, Window, excerpt

@@ -22,7 +22,7 @@ import torch
 from tapgnn.errors import EventError, JournalError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.facts import LAST
+from tapgnn.model.features.node_statistics import LAST
 from tapgnn.online.batch import Batch
 from tapgnn.online.origin import Origin
 from tapgnn.online.outlook import Outlook, ready_events

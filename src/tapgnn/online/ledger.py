@@ -18,10 +18,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.row_lookup import Rows
 from tapgnn.kernels.attention import Attention
 from tapgnn.model import Model, State
-from tapgnn.model.facts import COUNT, LAST, RECENT, SEEN
-from tapgnn.model.rows import Rows
+from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN
 from tapgnn.model.state import Past
 from tapgnn.online.contribution import (
     added,

@@ -14,7 +14,7 @@ from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Ints
 from tapgnn.model import Model, State, load_model, model_hash, save_model
-from tapgnn.model.facts import COUNT
+from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.model.files import load_state
 from tapgnn.online.rows import hash_rows
 from tapgnn.training.classification import Classifier

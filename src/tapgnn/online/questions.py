@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.facts import COUNT
+from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.batch import Arriving, Batch
 from tapgnn.online.fold import Fold
 from tapgnn.online.inquiry import check_aspects, classify_events, score_links

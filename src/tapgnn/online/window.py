@@ -26,7 +26,7 @@ from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, Trace
 from tapgnn.model.block import Block
-from tapgnn.model.facts import COUNT
+from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.vocabulary import Id
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tapgnn.errors import QueryError
 from tapgnn.events import Events
 from tapgnn.model import Trace
-from tapgnn.model.facts import COUNT
+from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.engine import Engine, Live
 from tapgnn.online.explanation import Explanation, explain
 from tapgnn.online.window import Window, excerpt

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.model.encoding import TimeEncoding
+from tapgnn.model.time_encoding import TimeEncoding
 
 TIMES = st.lists(st.floats(-1e3, 1e3), max_size=20)
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.lines import fast, new_line
+from tapgnn.compiled.numba_intrinsics import fast, new_line
 
 
 def weigh_pairs(z: Tensor, left: int, by_left: Tensor, by_right: Tensor, by_product: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from tapgnn.kernels.lines import fast
+from tapgnn.compiled.numba_intrinsics import fast
 
 EPSILON = 1e-5
 

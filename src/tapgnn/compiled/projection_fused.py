@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tapgnn.kernels.lines import ROWS_AHEAD, fast, fetch, new_line
-from tapgnn.kernels.loops import view
-from tapgnn.kernels.normalise import begin_slope, end_slope, join_and_normalise, row_moments
-from tapgnn.model.rows import Rows, fetch_row
+from tapgnn.compiled.layer_norm import begin_slope, end_slope, join_and_normalise, row_moments
+from tapgnn.compiled.numba_intrinsics import ROWS_AHEAD, fast, fetch, new_line
+from tapgnn.compiled.row_lookup import Rows, fetch_row
+from tapgnn.compiled.scan_loops import view
 
 
 class Weights(NamedTuple):

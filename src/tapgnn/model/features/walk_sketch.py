@@ -21,10 +21,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tapgnn.kernels import Flow
-from tapgnn.kernels.lines import compiled, fast, row_address, row_at
-from tapgnn.kernels.scan import gather_sum, scan_sum
-from tapgnn.model.rows import Rows, fetch_row, find_address
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.numba_intrinsics import compiled, fast, row_address, row_at
+from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address
+from tapgnn.compiled.scan_ops import gather_sum, scan_sum
 
 # Keeps the cosine of an empty sketch at 0, and that of one long faded small.
 FLOOR = 1e-3

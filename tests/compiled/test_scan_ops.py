@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
-from tapgnn.kernels import loops, scan
+from tapgnn.compiled import scan_loops as loops
+from tapgnn.compiled import scan_ops as scan
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tapgnn.kernels.lines import LINE, fast, new_line, row_address, row_at, spread
+from tapgnn.compiled.numba_intrinsics import LINE, fast, new_line, row_address, row_at, spread
 
 
 @fast

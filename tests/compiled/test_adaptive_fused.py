@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from tapgnn.kernels import Adaptive, Flow, loops, pass_gate
+from tapgnn.compiled import scan_loops as loops
+from tapgnn.compiled.adaptive_fused import fade_and_join
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.layer_norm import join_and_normalise
+from tapgnn.kernels import Adaptive, pass_gate
 from tapgnn.kernels.adaptive import PINNED
-from tapgnn.kernels.fading import fade_and_join
-from tapgnn.kernels.normalise import join_and_normalise
 
 WIDTH = 13
 

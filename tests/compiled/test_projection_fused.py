@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tapgnn.model.joining import Weights, join_rows, plainly_join_rows
-from tapgnn.model.rows import Rows
+from tapgnn.compiled.projection_fused import Weights, join_rows, plainly_join_rows
+from tapgnn.compiled.row_lookup import Rows
 
 
 def projection(queries, here, carried, facts=5, width=13):

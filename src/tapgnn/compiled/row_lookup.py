@@ -13,7 +13,7 @@ import numba as nb
 import torch
 from torch import Tensor
 
-from tapgnn.kernels.lines import fast, fetch, row_address, row_at
+from tapgnn.compiled.numba_intrinsics import fast, fetch, row_address, row_at
 
 
 @dataclass(frozen=True)

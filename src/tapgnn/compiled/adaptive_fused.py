@@ -19,10 +19,10 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tapgnn.kernels.kernel import Flow
-from tapgnn.kernels.lines import LINE, ROWS_AHEAD, fast, fetch, new_line, spread
-from tapgnn.kernels.loops import over_segments, view
-from tapgnn.kernels.normalise import begin_slope, end_slope, row_moments
+from tapgnn.compiled.flow import Flow
+from tapgnn.compiled.layer_norm import begin_slope, end_slope, row_moments
+from tapgnn.compiled.numba_intrinsics import LINE, ROWS_AHEAD, fast, fetch, new_line, spread
+from tapgnn.compiled.scan_loops import over_segments, view
 
 
 def fade_and_join(

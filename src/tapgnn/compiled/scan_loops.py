@@ -19,7 +19,7 @@ from numba.core import types
 from numba.extending import intrinsic
 from torch import Tensor
 
-from tapgnn.kernels.lines import LINE, compiled, emit_fetch
+from tapgnn.compiled.numba_intrinsics import LINE, compiled, emit_fetch
 
 # Below this many numbers a second thread costs more than it brings.
 PARALLEL_FROM = 1 << 17

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
-from tapgnn.model.rows import Rows
-from tapgnn.model.sketch import FLOOR, by_rate, compare_sketches, plainly_compare_sketches, sign_vectors
+from tapgnn.compiled.row_lookup import Rows
+from tapgnn.model.features.walk_sketch import FLOOR, by_rate, compare_sketches, plainly_compare_sketches, sign_vectors
 from tapgnn.vocabulary import hash_ids
 
-from ..streams import streams, tiny_model
+from ...streams import streams, tiny_model
 
 
 def exact_walks(events, rate, steps):

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tapgnn.kernels import loops
-from tapgnn.kernels.loops import over_segments, streams, view
+from tapgnn.compiled import scan_loops as loops
+from tapgnn.compiled.scan_loops import over_segments, streams, view
 
 
 def channel_groups(width: int, groups: int) -> Tensor:
