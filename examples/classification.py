@@ -19,7 +19,7 @@ import torch
 
 from tapgnn import TAPGNN
 from tapgnn.data import load_dataset
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 
 

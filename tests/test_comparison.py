@@ -25,7 +25,7 @@ from tapgnn.comparison import (
     make_method,
     measured,
 )
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_paper, split_strict
 from tapgnn.errors import ConfigError, EventError, QueryError
 from tapgnn.evaluation import checksum, evaluate

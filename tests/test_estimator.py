@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid, TimeSeriesSplit
 
 from tapgnn import TAPGNN, Events
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.errors import ConfigError, EventError, LateEventError, ModelFileError, QueryError, StateError
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tapgnn import TAPGNN, Events
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.evaluation import Exam, checksum, evaluate, examine, sigmoid

@@ -37,7 +37,7 @@ from tapgnn.data.arguments import (
     rows_of,
     seconds_of,
 )
-from tapgnn.data.log import GrowingLog
+from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError

@@ -15,7 +15,7 @@ import tapgnn as package
 from tapgnn import Config, cli
 from tapgnn.cli import app, learn
 from tapgnn.cli.options import Learning
-from tapgnn.data.formats import FORMATS
+from tapgnn.data.reading.formats import FORMATS
 from tapgnn.errors import TapgnnError
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation import PROTOCOLS
@@ -24,7 +24,7 @@ from tapgnn.model.config import PRESETS
 from tapgnn.training.link_prediction import Settings
 from tests.cli.command import tapgnn
 from tests.data.logs import put
-from tests.data.malformed import BAD, GOOD, LEGAL, damaged_texts, possible_counts
+from tests.data.reading.malformed import BAD, GOOD, LEGAL, damaged_texts, possible_counts
 
 COMMANDS = (
     *("inspect", "simulate", "datasets"),
@@ -178,8 +178,8 @@ def test_a_log_too_short_to_split_is_one_line(tmp_path):
 
 
 def test_an_unforeseen_error_keeps_its_traceback(monkeypatch, tmp_path):
-    broken = types.ModuleType("tapgnn.data.writers")
-    monkeypatch.setitem(sys.modules, "tapgnn.data.writers", broken)
+    broken = types.ModuleType("tapgnn.data.writing")
+    monkeypatch.setitem(sys.modules, "tapgnn.data.writing", broken)
     with pytest.raises(ImportError):
         app.main(["simulate", str(tmp_path / "log.csv")])
 

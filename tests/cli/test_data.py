@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tapgnn.data import DATASETS, checksum, describe, read_events
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tests.cli.command import tapgnn
+from tests.data.datasets.site import BODY, digest, served_site
 from tests.data.logs import put, same
-from tests.data.site import BODY, digest, served_site
 
 SIZE = {"events": 2_000, "accounts": 200, "merchants": 30, "days": 9.0}
 OPTIONS = [word for name, value in SIZE.items() for word in (f"--{name}", value)]

@@ -11,7 +11,7 @@ import torch
 
 from tapgnn import TAPGNN, Events
 from tapgnn.data import load_dataset
-from tapgnn.data.simulator import simulate
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import EventError, QueryError
 from tapgnn.training import classification

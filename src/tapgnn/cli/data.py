@@ -115,8 +115,8 @@ def simulate(
     from rich.progress import track
 
     from tapgnn.data import checksum
-    from tapgnn.data.simulator import FEATURES, simulate_stream
-    from tapgnn.data.writers import write_stream
+    from tapgnn.data.simulation.payment_stream import FEATURES, simulate_stream
+    from tapgnn.data.writing import write_stream
 
     arguments = {"events": events, "accounts": accounts, "merchants": merchants, "days": days}
     stream = simulate_stream(**arguments, seed=seed, fraud=fraud)  # type: ignore[arg-type]
@@ -202,7 +202,8 @@ def download_dataset(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    from tapgnn.data import cache_folder, checksum, download
+    from tapgnn.data import cache_folder, checksum
+    from tapgnn.data.datasets import download
 
     console = Console(stderr=True)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())

@@ -13,10 +13,10 @@ from typing import Any
 import polars as pl
 
 from tapgnn.cli.output import say
-from tapgnn.data.columns import ALIASES
-from tapgnn.data.formats import open_source
-from tapgnn.data.source import Source, Table
-from tapgnn.data.values import INTEGER, convert_times, explain, is_id, shorten
+from tapgnn.data.reading.columns import ALIASES
+from tapgnn.data.reading.formats import open_source
+from tapgnn.data.reading.table_source import Source, Table
+from tapgnn.data.reading.values import INTEGER, convert_times, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
 from tapgnn.estimator import TAPGNN
 from tapgnn.vocabulary import Id, Vocabulary

@@ -3,9 +3,8 @@
 This page exports what turns files into `Events` and back.
 """
 
-from tapgnn.data.download import download
-from tapgnn.data.readers import ReadReport, read_chunks, read_events
-from tapgnn.data.registry import (
+from tapgnn.data.datasets.download import download
+from tapgnn.data.datasets.registry import (
     DATASETS,
     Dataset,
     cache_folder,
@@ -17,9 +16,10 @@ from tapgnn.data.registry import (
     missing_folder,
     stream_dataset,
 )
+from tapgnn.data.datasets.tgb import read_tgb
+from tapgnn.data.reading.reader import ReadReport, read_chunks, read_events
 from tapgnn.data.statistics import Summary, describe, is_bipartite, repetition
-from tapgnn.data.tgb import read_tgb
-from tapgnn.data.writers import write_events
+from tapgnn.data.writing import write_events
 
 __all__ = [
     "DATASETS",

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tapgnn.data.batch import convert_table
-from tapgnn.data.columns import Layout, Wanted, find_layout
-from tapgnn.data.source import Source as Described
-from tapgnn.data.source import Table, checked_names
+from tapgnn.data.reading.columns import Layout, Wanted, find_layout
+from tapgnn.data.reading.table_source import Source as Described
+from tapgnn.data.reading.table_source import Table, checked_names
+from tapgnn.data.reading.typed_rows import convert_table
 from tapgnn.errors import DataError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}

@@ -17,10 +17,10 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from tapgnn.data.batch import Batch, Gathering, convert_table
-from tapgnn.data.columns import Layout, Wanted, find_layout, is_header
-from tapgnn.data.formats import open_source
-from tapgnn.data.source import Source
+from tapgnn.data.reading.columns import Layout, Wanted, find_layout, is_header
+from tapgnn.data.reading.formats import open_source
+from tapgnn.data.reading.table_source import Source
+from tapgnn.data.reading.typed_rows import Batch, Gathering, convert_table
 from tapgnn.errors import DataError
 from tapgnn.events import Events, Floats
 from tapgnn.vocabulary import Vocabulary

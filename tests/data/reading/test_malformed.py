@@ -6,7 +6,7 @@ from tapgnn import TapgnnError
 from tapgnn.data import read_chunks, read_events
 from tapgnn.errors import DataError
 from tests.data.logs import put
-from tests.data.malformed import BAD, GOOD, LEGAL
+from tests.data.reading.malformed import BAD, GOOD, LEGAL
 
 
 def fails_with_one_line(path, **options):

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tapgnn.baselines.method import history_before
-from tapgnn.data import simulator
-from tapgnn.data.simulator import DAY, FEATURES, HOUR, START, simulate, simulate_stream, simulated_network
+from tapgnn.data.simulation import payment_stream as simulator
+from tapgnn.data.simulation.payment_stream import (
+    DAY,
+    FEATURES,
+    HOUR,
+    START,
+    simulate,
+    simulate_stream,
+    simulated_network,
+)
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints

@@ -24,7 +24,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.data.network import (
+from tapgnn.data.simulation.payment_network import (
     CAMPAIGN,
     DAY,
     EVERYDAY,

@@ -9,7 +9,7 @@ from tapgnn import Events
 from tapgnn.data import read_events, write_events
 from tapgnn.errors import DataError
 from tests.data.logs import put
-from tests.data.malformed import damaged_texts, possible_counts
+from tests.data.reading.malformed import damaged_texts, possible_counts
 
 
 def outcome(path):

@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-from tapgnn.data.registry import Dataset, checksum, get_dataset, note_of
+from tapgnn.data.datasets.registry import Dataset, checksum, get_dataset, note_of
 from tapgnn.errors import DatasetError
 
 Progress = Callable[[int, int | None], None]

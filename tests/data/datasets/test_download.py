@@ -7,9 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from tapgnn.data import Dataset, checksum, download
+from tapgnn.data import Dataset, checksum
+from tapgnn.data.datasets import download
 from tapgnn.errors import DatasetError
-from tests.data.site import BODY, digest, served_site
+from tests.data.datasets.site import BODY, digest, served_site
 
 OTHER = BODY[::-1]
 ENTRY = Dataset("tiny", "http://unused.invalid/tiny.edges", "edges", 97, 40_000, False, ("tiny.edges",))

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.data.columns import Layout
-from tapgnn.data.source import Source, Table
-from tapgnn.data.values import (
+from tapgnn.data.reading.columns import Layout
+from tapgnn.data.reading.table_source import Source, Table
+from tapgnn.data.reading.values import (
     Bools,
     convert_labels,
     convert_numbers,

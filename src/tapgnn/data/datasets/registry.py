@@ -18,8 +18,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
-from tapgnn.data.readers import ReadOptions, read_chunks, read_events
-from tapgnn.data.tgb import is_tgb, read_tgb, tgb_file
+from tapgnn.data.datasets.tgb import is_tgb, read_tgb, tgb_file
+from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.errors import DatasetError
 from tapgnn.events import Events
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tapgnn.data.source import Source
-from tapgnn.data.values import is_number, shorten
+from tapgnn.data.reading.table_source import Source
+from tapgnn.data.reading.values import is_number, shorten
 from tapgnn.errors import DataError
 
 ALIASES = {

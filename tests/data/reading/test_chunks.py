@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 import tapgnn
 from tapgnn import Events, Vocabulary
-from tapgnn.data import formats, read_chunks, read_events, text, write_events
+from tapgnn.data import read_chunks, read_events, write_events
+from tapgnn.data.reading import formats
+from tapgnn.data.reading import text_blocks as text
 from tapgnn.errors import DataError
 from tests.data.logs import put, same
 from tests.streams import streams

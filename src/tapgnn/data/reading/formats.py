@@ -17,9 +17,9 @@ import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
-from tapgnn.data.delimited import IsHeader, open_delimited
-from tapgnn.data.source import Source, Table, checked_names
-from tapgnn.data.text import read_blocks
+from tapgnn.data.reading.delimited import IsHeader, open_delimited
+from tapgnn.data.reading.table_source import Source, Table, checked_names
+from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
 FORMATS = ("csv", "tsv", "parquet", "jsonl", "jodie", "edges", "snap")

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tapgnn import Events
 from tapgnn.data import read_events, write_events
-from tapgnn.data.simulator import simulate, simulate_stream
-from tapgnn.data.writers import write_stream
+from tapgnn.data.simulation.payment_stream import simulate, simulate_stream
+from tapgnn.data.writing import write_stream
 from tapgnn.errors import DataError
 from tests.data.logs import same
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Events
-from tapgnn.data.log import GrowingLog
+from tapgnn.data.growing_log import GrowingLog
 from tapgnn.errors import EventError
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tapgnn.data.source import Source, Table, checked_names
-from tapgnn.data.text import read_blocks
+from tapgnn.data.reading.table_source import Source, Table, checked_names
+from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
 JODIE_FEATURES = "comma_separated_list_of_features"

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary
-from tapgnn.data import ReadReport, formats, read_events, text, write_events
+from tapgnn.data import ReadReport, read_events, write_events
+from tapgnn.data.reading import formats
+from tapgnn.data.reading import text_blocks as text
 from tapgnn.errors import DataError
 from tests.data.logs import put, same, table
 

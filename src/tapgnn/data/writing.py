@@ -19,8 +19,8 @@ import polars as pl
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
-from tapgnn.data.formats import BATCH_ROWS
-from tapgnn.data.values import INTEGER, is_id, shorten
+from tapgnn.data.reading.formats import BATCH_ROWS
+from tapgnn.data.reading.values import INTEGER, is_id, shorten
 from tapgnn.errors import DataError
 from tapgnn.events import Events
 

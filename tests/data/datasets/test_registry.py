@@ -199,8 +199,8 @@ def test_tgb_files_are_read_through_its_package(tmp_path, monkeypatch):
     assert events.time.tolist() == [3.0, 5.0, 9.0]
     assert list(events.vocabulary.ids) == [1, 2, 0, 3]
     assert events.features.tolist() == [[2.5, 3.5], [0.5, 1.5], [4.5, 5.5]]
-    monkeypatch.setattr("tapgnn.data.registry.read_tgb", functools.partial(read_tgb, root=root))
-    monkeypatch.setattr("tapgnn.data.registry.tgb_file", lambda name: file)
+    monkeypatch.setattr("tapgnn.data.datasets.registry.read_tgb", functools.partial(read_tgb, root=root))
+    monkeypatch.setattr("tapgnn.data.datasets.registry.tgb_file", lambda name: file)
     assert load_dataset("tgbl-wiki").time.tolist() == [3.0, 5.0, 9.0]
     assert [len(chunk) for chunk in stream_dataset("tgbl-wiki", 2)] == [2, 1]
     monkeypatch.undo()
