@@ -30,8 +30,8 @@ from tapgnn import Config, Model
 from tapgnn.data import load_dataset
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.data.splits import split_strict
+from tapgnn.evaluation.metrics import auc
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, make_optimizers
-from tapgnn.training.metrics import auc
 
 WIDTH = 100
 

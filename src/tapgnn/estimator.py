@@ -41,14 +41,14 @@ from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
+from tapgnn.evaluation.questions import examine
 from tapgnn.events import Events
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, Classifier, score_events, train_classifier
-from tapgnn.training.examination import examine
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
-from tapgnn.training.replay import represent_along
+from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
 
 Ids = Sequence[Id] | ArrayLike
@@ -266,7 +266,7 @@ class TAPGNN:
     def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every figure of the strict protocol on events younger than all observed, by method, this model first.
 
-        The events are not absorbed. To train and test along one log, and over several seeds, see `tapgnn.evaluation`.
+        The events are not absorbed. To train and test along one log, and over several seeds, see `tapgnn.evaluation.harness`.
         """
         self._check_fitted()
         check_events(events)

@@ -16,8 +16,8 @@ from tapgnn.baselines.method import history_before
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper
 from tapgnn.errors import ConfigError, LateEventError, QueryError
+from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Floats, Ints
-from tapgnn.training.metrics import auc
 
 METHODS: list[Callable[[], Method]] = [
     Recency,

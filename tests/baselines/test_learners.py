@@ -15,10 +15,10 @@ from tapgnn.baselines.method import Clock, replay
 from tapgnn.baselines.tdgnn import TDGNN
 from tapgnn.baselines.tgat import TGAT
 from tapgnn.baselines.tgn import TGN
-from tapgnn.comparison import TAPGNNMethod
 from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
-from tapgnn.training.metrics import auc
+from tapgnn.evaluation.comparison import TAPGNNMethod
+from tapgnn.evaluation.metrics import auc
 
 TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}
 BASELINES = (TGAT, TDGNN, JODIE, TGN, DyRep)

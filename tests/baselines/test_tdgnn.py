@@ -8,7 +8,7 @@ from tapgnn import Events
 from tapgnn.baselines.adjacency import Adjacency
 from tapgnn.baselines.neighbourhood import distinct, frontiers
 from tapgnn.baselines.tdgnn import TDGNN
-from tapgnn.training.metrics import auc
+from tapgnn.evaluation.metrics import auc
 
 
 def noise(size=1_600, nodes=40, seed=3):

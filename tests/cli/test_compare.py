@@ -9,7 +9,7 @@ import pytest
 
 from tapgnn.cli.compare import FIGURES, comparison_table
 from tapgnn.data import read_events
-from tapgnn.evaluation import checksum
+from tapgnn.evaluation.harness import checksum
 from tests.cli.command import tapgnn
 
 

@@ -14,8 +14,8 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tapgnn import TAPGNN
 from tapgnn.cli.outcome import verdict
 from tapgnn.data import load_dataset, read_events
-from tapgnn.evaluation import checksum
-from tapgnn.evaluation import evaluate as library_evaluate
+from tapgnn.evaluation.harness import checksum
+from tapgnn.evaluation.harness import evaluate as library_evaluate
 from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.evaluation import metrics
 from tapgnn.report import Report
-from tapgnn.training import metrics
 
 START, STOP = 1_084_585_996.0, 1_098_777_142.0
 DATA: dict[str, Any] = {

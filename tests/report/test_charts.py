@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation import metrics
 from tapgnn.report.axes import Plot, linear_axis, time_axis, unit_axis
 from tapgnn.report.curves import components, precision_recall, roc, thin
-from tapgnn.training import metrics
 
 QUERIES = st.integers(2, 60).flatmap(
     lambda size: st.tuples(

@@ -14,7 +14,7 @@ from tapgnn.data.negatives import NegativeSampler
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, validation_auc
-from tapgnn.training.replay import represent_along, score_along
+from tapgnn.training.stream_scoring import represent_along, score_along
 
 from ..streams import tiny_model
 

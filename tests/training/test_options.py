@@ -6,7 +6,7 @@ import torch
 
 from tapgnn import Config, Events, Model
 from tapgnn.training.link_prediction import LinkTraining, Settings
-from tapgnn.training.replay import score_along
+from tapgnn.training.stream_scoring import score_along
 
 
 def random_log(size=600):

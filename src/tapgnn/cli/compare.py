@@ -17,7 +17,7 @@ from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, wr
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tapgnn.comparison import Step
+    from tapgnn.evaluation.comparison import Step
 
 COMPARISON, TABLE = "comparison.json", "comparison.csv"
 FIGURES = {
@@ -68,8 +68,8 @@ def compare(
     same questions in the same order, each with the history that came strictly before it. Some methods cannot use what
     happens after training; the last column says which. Ctrl-C keeps what is finished.
     """
-    from tapgnn.comparison import chosen_methods
-    from tapgnn.comparison import compare as run
+    from tapgnn.evaluation.comparison import chosen_methods
+    from tapgnn.evaluation.comparison import compare as run
 
     names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
     if out is not None:

@@ -17,7 +17,7 @@ from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
-    from tapgnn.evaluation import Evaluation
+    from tapgnn.evaluation.harness import Evaluation
     from tapgnn.events import Events
     from tapgnn.training.classification import Classification
     from tapgnn.training.link_prediction import Listener
@@ -48,7 +48,7 @@ def evaluate(
     """
     estimator = learning.estimator()
     from tapgnn.cli.outcome import kind_table, report_evaluation, result_table, summaries, verdict
-    from tapgnn.evaluation import evaluate as run
+    from tapgnn.evaluation.harness import evaluate as run
 
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
@@ -218,7 +218,7 @@ def _learn_labels(model: TAPGNN, log: Log) -> Classification:
 
 
 def _results(model: TAPGNN, found: Evaluation, learnt: Classification | None) -> dict[str, Any]:
-    from tapgnn.evaluation import versions
+    from tapgnn.evaluation.harness import versions
 
     history, marks = model.history_, dict(found.results)
     return {

@@ -19,7 +19,7 @@ from tapgnn.data import describe
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation import NAME, Evaluation, examine, versions
+from tapgnn.evaluation.harness import NAME, Evaluation, examine, versions
 from tapgnn.events import Events, checksum
 from tapgnn.report import Report, write_report
 from tapgnn.report.headline import standing

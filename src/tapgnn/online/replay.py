@@ -22,12 +22,12 @@ from numpy.typing import NDArray
 
 from tapgnn.data.negatives import NegativeSampler, chance
 from tapgnn.errors import ConfigError, EventError
+from tapgnn.evaluation.metrics import auc, auc_along_time
 from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.online.client import Client
 from tapgnn.online.engine import Engine
 from tapgnn.online.warmth import warm_up
-from tapgnn.training.metrics import auc, auc_along_time
 from tapgnn.vocabulary import Id
 
 # Of the events scored last, for the figure that is shown on the way.

@@ -1,6 +1,6 @@
 """Curves and maps as arrays: ROC, precision-recall, principal components.
 
-Equal scores are one threshold, as in `tapgnn.training.metrics`: the area under `roc` is `auc`, and the area under the
+Equal scores are one threshold, as in `tapgnn.evaluation.metrics`: the area under `roc` is `auc`, and the area under the
 steps of `precision_recall` is `average_precision`.
 """
 

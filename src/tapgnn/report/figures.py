@@ -11,11 +11,11 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
 from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, text, time_axis, unit_axis
 from tapgnn.report.curves import Components, precision_recall, roc, thin
 from tapgnn.report.numbers import count, decimal, is_unix, moment, percent, span
-from tapgnn.training import metrics
 
 MAP_WIDTH, MAP_HEIGHT = 760.0, 460.0
 MAP_POINTS, MAP_COLOURS = 4000, 10

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation import metrics
 from tapgnn.report.content import Report, is_share, mean_of, spread_of, stems
 from tapgnn.report.figures import Bar, Figure, bar_figure
 from tapgnn.report.numbers import count, decimal, label, number
-from tapgnn.training import metrics
 
 TRIVIAL = ("recency", "popularity", "edgebank")
 # Below this, two figures look alike in a table.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
 from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
@@ -19,7 +20,6 @@ from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
 from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
 from tapgnn.report.tables import comparison, data, kinds, settings
-from tapgnn.training import metrics
 
 
 def sections(report: Report) -> list[Section]:

@@ -23,10 +23,10 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import EventError
+from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, State
-from tapgnn.training.metrics import auc, average_precision
-from tapgnn.training.replay import represent_along
+from tapgnn.training.stream_scoring import represent_along
 
 BATCH, PATIENCE, EPOCHS = 512, 10, 100
 # Events that are described at a time, and of which descriptions are kept to learn from.

@@ -22,12 +22,12 @@ from torch.nn.functional import softplus
 
 from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
 from tapgnn.errors import ConfigError
+from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
 from tapgnn.training.interruption import Interruption
-from tapgnn.training.metrics import auc
-from tapgnn.training.optimizer import RowAdam
-from tapgnn.training.replay import score_along
+from tapgnn.training.row_adam import RowAdam
+from tapgnn.training.stream_scoring import score_along
 
 # Queries that the scales of the weightless inputs are measured on.
 SAMPLE = 100_000

@@ -23,8 +23,8 @@ from tapgnn.data.simulation.payment_stream import (
 )
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
+from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
-from tapgnn.training.metrics import auc
 from tapgnn.vocabulary import Vocabulary
 
 COLUMNS = ("src", "dst", "time", "features", "labels")

@@ -9,7 +9,7 @@ from tapgnn import TAPGNN, Events
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
-from tapgnn.evaluation import Exam, checksum, evaluate, examine, sigmoid
+from tapgnn.evaluation.harness import Exam, checksum, evaluate, examine, sigmoid
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,10 @@ from tapgnn import TAPGNN
 from tapgnn.baselines import METHODS, EdgeBank, Method, Recency
 from tapgnn.baselines.jodie import JODIE
 from tapgnn.baselines.summary import summary
-from tapgnn.comparison import (
+from tapgnn.data.simulation.payment_stream import simulate
+from tapgnn.data.splits import split_paper, split_strict
+from tapgnn.errors import ConfigError, EventError, QueryError
+from tapgnn.evaluation.comparison import (
     NAMES,
     TAPGNNMethod,
     Task,
@@ -25,12 +28,9 @@ from tapgnn.comparison import (
     make_method,
     measured,
 )
-from tapgnn.data.simulation.payment_stream import simulate
-from tapgnn.data.splits import split_paper, split_strict
-from tapgnn.errors import ConfigError, EventError, QueryError
-from tapgnn.evaluation import checksum, evaluate
-from tapgnn.training.examination import heuristics
-from tapgnn.training.metrics import accuracy
+from tapgnn.evaluation.harness import checksum, evaluate
+from tapgnn.evaluation.metrics import accuracy
+from tapgnn.evaluation.questions import heuristics
 
 
 @pytest.fixture(scope="module")

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Events, Floats, Ints, checksum
-from tapgnn.training.examination import (
+from tapgnn.evaluation.questions import (
     NAME,
     PROTOCOLS,
     Exam,
@@ -34,6 +33,7 @@ from tapgnn.training.examination import (
     sample_embeddings,
     sigmoid,
 )
+from tapgnn.events import Events, Floats, Ints, checksum
 from tapgnn.training.link_prediction import Progress
 
 __all__ = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.errors import QueryError
-from tapgnn.training.metrics import (
+from tapgnn.evaluation.metrics import (
     accuracy,
     auc,
     auc_along_time,

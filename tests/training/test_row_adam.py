@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.training.optimizer import RowAdam
+from tapgnn.training.row_adam import RowAdam
 
 
 @given(

@@ -44,11 +44,11 @@ from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError, QueryError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation import checksum, versions
+from tapgnn.evaluation.harness import checksum, versions
+from tapgnn.evaluation.metrics import accuracy
+from tapgnn.evaluation.questions import NAME, PROTOCOLS, RANKED_AGAINST, Exam, Protocol
 from tapgnn.events import Events, Floats, Ints
-from tapgnn.training.examination import NAME, PROTOCOLS, RANKED_AGAINST, Exam, Protocol
-from tapgnn.training.metrics import accuracy
-from tapgnn.training.replay import score_along
+from tapgnn.training.stream_scoring import score_along
 
 
 class TAPGNNMethod(Method):

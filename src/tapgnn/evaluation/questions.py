@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from tapgnn.baselines import EdgeBank, Method, Popularity, Recency
 from tapgnn.data.negatives import KINDS, Purpose, sample_negatives
 from tapgnn.data.splits import Split
+from tapgnn.evaluation.metrics import accuracy, auc, average_precision, hits, mrr
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State
-from tapgnn.training.metrics import accuracy, auc, average_precision, hits, mrr
-from tapgnn.training.replay import represent_along, score_along
+from tapgnn.training.stream_scoring import represent_along, score_along
 
 Protocol = Literal["paper", "strict"]
 PROTOCOLS: tuple[Protocol, ...] = ("paper", "strict")
