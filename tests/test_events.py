@@ -15,7 +15,7 @@ from torch_geometric.data import TemporalData
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
 from tapgnn.events import checksum
-from tapgnn.online.roster import Roster
+from tapgnn.online.engine.recycling_vocabulary import Roster
 from tapgnn.vocabulary import hash_ids
 
 from .streams import cuts, streams

@@ -20,9 +20,9 @@ import numpy as np
 from numba.np.ufunc import parallel
 
 from tapgnn.errors import JournalError
-from tapgnn.online.engine import Engine
-from tapgnn.online.postgres import PostgresJournal
-from tapgnn.online.sqlite import SqliteJournal
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.journal.postgres import PostgresJournal
+from tapgnn.online.journal.sqlite import SqliteJournal
 
 POINTS = (
     "before commit",

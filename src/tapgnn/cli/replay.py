@@ -103,7 +103,7 @@ def _target(
             client.wait_until_ready(120)
             yield ServerTarget(client)
         return
-    from tapgnn.online.engine import Engine
+    from tapgnn.online.engine.engine import Engine
 
     with tempfile.TemporaryDirectory() as folder:
         place = journal or str(Path(folder) / "journal.db")

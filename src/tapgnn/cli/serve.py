@@ -98,8 +98,8 @@ class Feeding:
 
     def sources(self) -> list[Source]:
         """What they name."""
+        from tapgnn.online.sources.file import FileSource, StreamSource
         from tapgnn.online.sources.kafka import KafkaSource
-        from tapgnn.online.sources.tail import FileSource, StreamSource
 
         found: list[Source] = []
         for name in self.source or []:
@@ -153,10 +153,10 @@ def serve(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from tapgnn.model import load_model
-    from tapgnn.online.engine import Engine
+    from tapgnn.online.engine.engine import Engine
     from tapgnn.online.server import serving
-    from tapgnn.online.server.guards import Limits
     from tapgnn.online.server.logs import log_as_json
+    from tapgnn.online.server.middleware import Limits
     from tapgnn.online.server.service import Service, Settings
     from tapgnn.online.server.tokens import Tokens
 

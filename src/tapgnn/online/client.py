@@ -31,7 +31,7 @@ MOST_PAIRS = 10_000
 
 @dataclass(frozen=True)
 class Observed:
-    """What became of a batch; see `tapgnn.online.engine.Receipt`."""
+    """What became of a batch; see `tapgnn.online.engine.engine.Receipt`."""
 
     accepted: int
     duplicate: bool
@@ -51,7 +51,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Cause:
-    """A past event and what it did to a score; see `tapgnn.online.explanation.Cause`."""
+    """A past event and what it did to a score; see `tapgnn.online.explain.link_explanation.Cause`."""
 
     src: Id
     dst: Id

@@ -26,8 +26,8 @@ from tapgnn.evaluation.metrics import auc, auc_along_time
 from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.online.client import Client
-from tapgnn.online.engine import Engine
-from tapgnn.online.warmth import warm_up
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.warm_up import warm_up
 from tapgnn.vocabulary import Id
 
 # Of the events scored last, for the figure that is shown on the way.

@@ -11,7 +11,7 @@ import numpy as np
 from tapgnn import Events
 from tapgnn.model import load_model
 from tapgnn.online.client import Client
-from tapgnn.online.engine import Engine
+from tapgnn.online.engine.engine import Engine
 from tapgnn.online.server.service import Service, Settings
 from tapgnn.online.server.serving import address, listen, make_server
 

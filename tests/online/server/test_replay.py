@@ -5,7 +5,7 @@ import pytest
 
 from tapgnn.data import write_events
 from tapgnn.errors import ConfigError, EventError
-from tapgnn.online.engine import Engine
+from tapgnn.online.engine.engine import Engine
 from tapgnn.online.replay import EngineTarget, ServerTarget, Tally, replay
 from tests.cli.command import tapgnn
 from tests.online.server.running import random_log, running

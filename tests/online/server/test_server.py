@@ -13,13 +13,13 @@ import pytest
 
 from tapgnn.errors import ConfigError, JournalError
 from tapgnn.model import load_model
-from tapgnn.online.engine import Engine
-from tapgnn.online.server.guards import Limits
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.server.middleware import Limits
 from tapgnn.online.server.service import Service, Settings
 from tapgnn.online.server.serving import address, check_address, listen, make_server
 from tapgnn.online.server.tokens import Tokens
+from tapgnn.online.sources.file import FileSource
 from tapgnn.online.sources.kafka import KafkaSource
-from tapgnn.online.sources.tail import FileSource
 from tests.online.server.running import running
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"

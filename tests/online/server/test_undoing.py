@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from tapgnn.errors import ServerError
-from tapgnn.online.engine import Engine
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.journal.sqlite import SqliteJournal
 from tapgnn.online.server.service import Settings
 from tapgnn.online.server.tokens import Tokens
-from tapgnn.online.sqlite import SqliteJournal
 from tests.online.server.running import running
 
 PERSON = "zebra-4711"

@@ -18,10 +18,10 @@ from starlette.types import ASGIApp
 from tapgnn import __version__
 from tapgnn.errors import TapgnnError
 from tapgnn.model import Config
-from tapgnn.online.server.documents import document, refusals
-from tapgnn.online.server.guards import Guard
-from tapgnn.online.server.metrics import CONTENT_TYPE
-from tapgnn.online.server.problems import RETRY_SECONDS, RefusalError, problem, refusal_of
+from tapgnn.online.server.http_errors import RETRY_SECONDS, RefusalError, problem, refusal_of
+from tapgnn.online.server.middleware import Guard
+from tapgnn.online.server.openapi import document, refusals
+from tapgnn.online.server.prometheus_metrics import CONTENT_TYPE
 from tapgnn.online.server.routes import Routes
 from tapgnn.online.server.service import Service
 

@@ -14,11 +14,12 @@ from starlette.responses import Response
 
 from tapgnn import __version__
 from tapgnn.model import Config
-from tapgnn.online.engine import Receipt
-from tapgnn.online.server import documents, schemas
-from tapgnn.online.server.bodies import JSON, EventParser
-from tapgnn.online.server.intake import Job, Taken
-from tapgnn.online.server.problems import RefusalError, refusal_of_body
+from tapgnn.online.engine.engine import Receipt
+from tapgnn.online.server import openapi as documents
+from tapgnn.online.server import schemas
+from tapgnn.online.server.event_parsing import JSON, EventParser
+from tapgnn.online.server.http_errors import RefusalError, refusal_of_body
+from tapgnn.online.server.ingest_queue import Job, Taken
 from tapgnn.online.server.service import Service
 
 Producer = Annotated[

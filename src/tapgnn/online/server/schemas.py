@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, with_
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
-from tapgnn.online.batch import FEATURE_LIMIT, ID_LENGTH
+from tapgnn.online.journal.event_batch import FEATURE_LIMIT, ID_LENGTH
 
 LARGEST_TIME = 2.0**53
 MOST_QUERIES = 10_000

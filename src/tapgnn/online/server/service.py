@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 import numpy as np
 
 from tapgnn.errors import OverloadError, TapgnnError
-from tapgnn.online.engine import Engine
-from tapgnn.online.server.feed import Feed
-from tapgnn.online.server.guards import Limits
-from tapgnn.online.server.intake import Intake, Job, Taken
-from tapgnn.online.server.metrics import Metrics
-from tapgnn.online.server.observatory import Observatory
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.warm_up import warm_up
+from tapgnn.online.server.ingest_queue import Intake, Job, Taken
+from tapgnn.online.server.middleware import Limits
+from tapgnn.online.server.node_insights import Observatory
+from tapgnn.online.server.prometheus_metrics import Metrics
+from tapgnn.online.server.recent_activity import Feed
 from tapgnn.online.server.tokens import Tokens
 from tapgnn.online.sources import Place, Source
-from tapgnn.online.warmth import warm_up
 
 _log = logging.getLogger("tapgnn.online.server")
 

@@ -17,7 +17,7 @@ import uvicorn
 from tapgnn.errors import ConfigError
 from tapgnn.model import Config
 from tapgnn.online.server.app import make_app
-from tapgnn.online.server.guards import is_loopback
+from tapgnn.online.server.middleware import is_loopback
 from tapgnn.online.server.service import Service
 
 GRACE_SECONDS = 30

@@ -14,7 +14,7 @@ from typing import Any
 
 from tapgnn.errors import ConfigError, DataError
 from tapgnn.online.sources import Deliver, Places
-from tapgnn.online.sources.rows import RowReader
+from tapgnn.online.sources.line_parser import RowReader
 
 MOST_MESSAGES = 1_000
 

@@ -1,0 +1,114 @@
+"""Where a fold starts: a saved model, the state that was saved with it (or none), and the hashes of both."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.estimator import TAPGNN
+from tapgnn.events import Ints
+from tapgnn.model import Model, State, load_model, model_hash, save_model
+from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model.files import load_state
+from tapgnn.online.journal.state_rows import hash_rows
+from tapgnn.training.classification import Classifier
+from tapgnn.unfold import SOURCE
+from tapgnn.vocabulary import Id
+
+STARTS = ("saved", "empty", "after")
+
+
+@dataclass
+class Origin:
+    """A model in evaluation mode, and the state from which a journal is folded.
+
+    start       'saved': from the state saved with the model; 'empty': from none; 'after': from the saved state, which
+                already knows the journal's events up to its clock
+    digest      the model's hash, as `save_model` gave it
+    base, clock the hash and the clock of the state
+    candidates  rows that a bipartite log had as destinations, None where any node is one
+    """
+
+    model: Model
+    start: str
+    digest: str
+    base: str
+    clock: float
+    candidates: Ints | None
+    classifier: Classifier | None
+    source: Path | State
+    _ready: State | None
+
+    @classmethod
+    def of(cls, source: str | Path | TAPGNN, start: str = "saved") -> Origin:
+        """From the folder of a saved model, or from a fitted one in memory."""
+        if start not in STARTS:
+            raise ConfigError(f"start is one of {', '.join(STARTS)}, not {start!r}")
+        pool: Ints | None = None
+        classifier: Classifier | None = None
+        if isinstance(source, TAPGNN) or (Path(source) / "estimator.safetensors").is_file():
+            fitted = source if isinstance(source, TAPGNN) else TAPGNN.load(source)
+            model, state, classifier = fitted.model_, fitted.state_, fitted.classifier_
+            pool = _items(state, fitted.candidates_)
+        else:
+            model = load_model(source)
+            state = _saved_state(model, Path(source))
+        if start == "empty":
+            state = model.empty_state()
+        base = _hash_state(state)
+        if isinstance(source, TAPGNN):
+            own, judge = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
+            return cls(own, start, _hash_in_memory(model), base, state.clock, pool, judge, state.copy(), None)
+        return cls(model, start, model_hash(source), base, state.clock, pool, classifier, Path(source), state)
+
+    def begin(self) -> State:
+        """The state before the journal's first record, as a copy; a saved one is read again rather than kept."""
+        state, self._ready = self._ready, None
+        if state is not None:
+            return state
+        if isinstance(self.source, State):
+            return self.source.copy()
+        state = self.model.empty_state() if self.start == "empty" else _saved_state(self.model, self.source)
+        if _hash_state(state) != self.base:
+            raise ModelFileError(f"{self.source}: the saved state changed while an engine used it; restore it")
+        return state
+
+    def has_history(self, node: Id) -> bool:
+        """Whether the state holds events of a node."""
+        row = int(self.model.vocabulary.rows([node])[0])
+        if row < 0 or self.clock == -np.inf:
+            return False
+        state = self.begin()
+        return row < state.size and bool(state.facts[row + 1, COUNT].sum() > 0)
+
+    def identity(self) -> dict[str, str]:
+        """What a journal remembers of it."""
+        return {"model": self.digest, "base": self.base, "start": self.start}
+
+
+def _saved_state(model: Model, folder: Path) -> State:
+    path = folder / "state.safetensors"
+    return load_state(path, model_hash(folder)) if path.is_file() else model.empty_state()
+
+
+def _hash_state(state: State) -> str:
+    digest = hashlib.sha256(f"{state.clock!r} {state.events} {state.size}".encode())
+    digest.update(hash_rows(state, np.arange(state.size)))
+    return digest.hexdigest()
+
+
+def _items(state: State, candidates: Ints) -> Ints | None:
+    """The candidates of a bipartite log: those where none was ever a source."""
+    sent = state.facts[1 : state.size + 1, COUNT][:, SOURCE].numpy(force=True)
+    return None if (sent[candidates[candidates < state.size]] > 0).any() else candidates
+
+
+def _hash_in_memory(model: Model) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return save_model(model, folder)

@@ -1,0 +1,165 @@
+"""Why a link has its score: what each past event of its two nodes did to it.
+
+Let V(x) be all that a node's row of the state holds as sums: those of the last layer, the decayed counts, the walk
+sketch. Every message m that reached x added a known amount to it, so for the events that a window remembers
+
+    V(x) = older(x) + sum over m of added(m)                                     exact
+
+    effect(e)     logit - logit without e: V, the counts and the recency of both nodes without what e added. Exact at
+                  this level; what lower layers and third nodes had learnt from e stays.
+    share(e)      effect(e) over the sum of all absolute effects
+    embedding(e)  what e adds to the logit through the last layer's reading alone, along the straight path from empty
+                  sums: added(e) . mean over the path of d logit / d reading, so that
+                  logit = base + older + sum over e of embedding(e)
+
+A node with no event in the window is taken as it is. Events that the engine holds back are explained like all others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.events import Events
+from tapgnn.model import Model, State, Trace
+from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.online.explain.event_window import Excerpt, Window, excerpt
+from tapgnn.online.explain.kernel_shares import finish_read
+from tapgnn.online.explain.leave_one_out import Ledger, PastRows
+from tapgnn.vocabulary import Id
+
+MOST_EVENTS = 512
+PATH = 128
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A past event and what it did; `exact` is False where an event older than the window would be needed to know."""
+
+    src: Id
+    dst: Id
+    time: float
+    effect: float
+    share: float
+    embedding: float
+    without: float
+    exact: bool
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The causes, strongest first, and what is left; `remembered` of `events` past events were looked at."""
+
+    logit: float
+    base: float
+    older: float
+    causes: list[Cause]
+    remembered: int
+    events: int
+
+    @property
+    def probability(self) -> float:
+        """The score."""
+        return float(torch.sigmoid(torch.tensor(self.logit, dtype=torch.float64)))
+
+
+def explain(
+    model: Model,
+    where: State | Trace,
+    window: Window,
+    src: Id,
+    dst: Id,
+    time: float,
+    limit: int = 20,
+    held: Events | None = None,
+) -> Explanation:
+    """The `limit` events that moved the score of src -> dst at a time most.
+
+    `where` is what the score is read from; of a trace, `held` are the events, which the window does not have.
+    """
+    history = window.touching(src, dst)
+    history = history.take(np.arange(max(len(history) - MOST_EVENTS, 0), len(history)))
+    absorbed = len(history)
+    if isinstance(where, Trace) and held is not None:
+        history = history.followed_by(excerpt(model, held, where).touching(src, dst))
+    state = where.successor if isinstance(where, Trace) else where
+    row = torch.from_numpy(model.vocabulary.rows([src, dst]))
+    past = where.past(row, torch.full((2,), time, dtype=torch.float64))
+    with torch.no_grad():
+        sides = [
+            Ledger(model, state, history, absorbed, node, PastRows.one(past, at)) for at, node in enumerate((src, dst))
+        ]
+        logits, exact = _logits_without(model, sides, len(history))
+    base, moved = _embedding_effects(model, sides, len(history))
+    effect = (logits[0] - logits[1:]).numpy()
+    whole = float(np.abs(effect).sum()) or 1.0
+    without = torch.sigmoid(logits[1:]).numpy()
+    order = np.argsort(-np.abs(effect), kind="stable")[:limit]
+    causes = [
+        Cause(
+            history.src[e],
+            history.dst[e],
+            float(history.time[e]),
+            float(effect[e]),
+            float(effect[e] / whole),
+            float(moved[e]),
+            float(without[e]),
+            bool(exact[e]),
+        )
+        for e in order
+    ]
+    return Explanation(float(logits[0]), base, float(moved[-1]), causes, len(history), _count_events(history, sides))
+
+
+def _count_events(history: Excerpt, sides: list[Ledger]) -> int:
+    """Past events of the two nodes; those between them reached both, as far as they are remembered."""
+    nodes = {side.node for side in sides}
+    received = sum(int(side.facts[COUNT].sum()) for side in sides[: len(nodes)])
+    twice = [src in nodes and dst in nodes for src, dst in zip(history.src, history.dst, strict=True)]
+    return received - sum(twice)
+
+
+def _logits_without(model: Model, sides: list[Ledger], size: int) -> tuple[Tensor, Tensor]:
+    """[1 + n] (float64) the logit, and without each of n events; whether [n] it is exact."""
+    (left, fine), (right, good) = (side.without() for side in sides)
+    return model.link(left.with_right(right), 1 + size).double(), fine & good
+
+
+def _embedding_effects(model: Model, sides: list[Ledger], size: int) -> tuple[float, Tensor]:
+    """The logit with empty sums in the last layer, and what each event [n] and, last, all older ones add to it."""
+    edges = torch.linspace(0.0, 1.0, PATH + 1, dtype=torch.float64)
+    alpha = torch.cat([edges, (edges[1:] + edges[:-1]) / 2]).unsqueeze(1)
+    readings, pasts, shares = [], [], []
+    for side in sides:
+        rows = side.past.repeated(len(alpha))
+        if len(side.messages):
+            with torch.no_grad():
+                read, share, older = side.reading()
+            reading = (alpha * read).requires_grad_()
+            with torch.enable_grad():
+                rows.embedding = finish_read(model, reading, side.messages.own[-1])
+            readings.append(reading)
+            shares.append(torch.cat([share, older.unsqueeze(0)]))
+        pasts.append(rows)
+    with torch.enable_grad():
+        logits = model.link(pasts[0].with_right(pasts[1]), len(alpha)).double()
+        slopes = torch.autograd.grad(logits[PATH + 1 :].sum(), readings) if readings else ()
+    steps = torch.zeros(PATH, size + 1, dtype=torch.float64)
+    for slope, share in zip(slopes, shares, strict=True):
+        steps += slope[PATH + 1 :] @ share.T / PATH
+    return float(logits[0].detach()), _completed(steps, logits[: PATH + 1].detach().diff())
+
+
+def _completed(steps: Tensor, whole: Tensor) -> Tensor:
+    """[m] the sums of steps [p, m], whose rows are made to add up to whole [p].
+
+    Where the path bends within a step, what its slope misses is shared out by the size of the parts.
+    """
+    # A step on which no slope is felt goes by the sizes along the whole path.
+    size = steps.abs() + 1e-12 * steps.abs().sum(dim=0)
+    missing = (whole - steps.sum(dim=1)).unsqueeze(1)
+    part = size / size.sum(dim=1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
+    return (steps + missing * part).sum(dim=0)

@@ -1,0 +1,179 @@
+"""What the page shows of the model: a node's card, and a map of embeddings that moves with time.
+
+The map is a plane through the representations z(v, now) of the nodes active most recently: their two principal
+directions, turned so that nodes stay where they were as far as possible, and followed slowly, so that what moves on the
+map is the nodes. A card's drift is exact: 1 - cosine of a node's embedding at each of its remembered instants with
+the present one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from tapgnn.errors import QueryError
+from tapgnn.events import Events
+from tapgnn.model import Trace
+from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.online.engine.engine import Engine, Live
+from tapgnn.online.explain.event_window import Window, excerpt
+from tapgnn.online.explain.link_explanation import Explanation, explain
+from tapgnn.vocabulary import Id, Vocabulary
+
+MAP_NODES = 300
+MAP_SECONDS = 1.0
+NEAREST_AMONG = 20_000
+
+
+class Observatory:
+    """Questions that need the window of recent events beside the engine; any thread may ask."""
+
+    def __init__(self, engine: Engine, size: int) -> None:
+        self.engine = engine
+        self._lock = threading.Lock()
+        self._names: Vocabulary | None = None
+        self._frame: _Frame | None = None
+        self._drawn: tuple[float, dict[str, Any]] | None = None
+        with engine.live() as live:
+            self.window = Window(live.model, size)
+            self._follow(live.model.vocabulary)
+        engine.listen(self._absorbed)
+
+    def _follow(self, names: Vocabulary) -> None:
+        """Forget what is kept of events that were taken back: the live model and its names are then other ones."""
+        if names is not self._names:
+            self.window.clear()
+            self._frame = self._drawn = None
+            self._names = names
+
+    def _absorbed(self, events: Events, trace: Trace) -> None:
+        self._follow(events.vocabulary)
+        self.window.record(events, trace)
+
+    def forget(self) -> None:
+        """Drop everything that is kept of events and nodes, as an erasure asks for."""
+        with self.engine.live() as live:
+            self._names = None
+            self._follow(live.model.vocabulary)
+
+    def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> tuple[Explanation, float]:
+        """Why a link has its score, and the time that it was asked about."""
+        with self.engine.live() as live:
+            self._follow(live.model.vocabulary)
+            when = live.now if time is None else time
+            return explain(live.model, live.where, self.window, src, dst, when, limit, live.held), when
+
+    def card(self, node: Id, most: int = 50) -> dict[str, Any]:
+        """What is known of a node: facts, latest events, drift, nearest nodes, suggested links."""
+        with self.engine.live() as live:
+            self._follow(live.model.vocabulary)
+            row = live.model.vocabulary.rows([node])
+            if row[0] < 0:
+                raise QueryError(f"no node is called {node!r}; ids are matched by value and type (7 is not '7')")
+            past = live.where.past(torch.from_numpy(row), torch.tensor([live.now], dtype=torch.float64))
+            history = self.window.touching(node)
+            if isinstance(live.where, Trace):
+                history = history.followed_by(excerpt(live.model, live.held, live.where).touching(node))
+            present = past.embedding.tensor()[0]
+            nearest = self._nearest(live, node, present)
+            counts = past.facts[0, COUNT].tolist()
+        mine = [0 if src == node else 1 for src in history.src]
+        drift = _distance(history.embedding[torch.arange(len(mine)), mine], present).tolist()
+        events = [
+            {"src": src, "dst": dst, "time": float(when), "drift": float(moved)}
+            for src, dst, when, moved in zip(history.src, history.dst, history.time, drift, strict=True)
+        ]
+        suggested = self.engine.rank(node, None, 6)
+        return {
+            "node": node,
+            "time": live.now,
+            "as_source": int(counts[0]),
+            "as_destination": int(counts[1]),
+            "events": events[-most:],
+            "nearest": nearest,
+            "suggested": [{"dst": name, "probability": chance} for name, chance in suggested if name != node][:5],
+        }
+
+    def _nearest(self, live: Live, node: Id, present: torch.Tensor) -> list[dict[str, Any]]:
+        """The nodes most recently active whose embeddings point where this one's does."""
+        others = [name for name in self.window.latest_nodes(NEAREST_AMONG) if name != node]
+        if not others:
+            return []
+        rows = torch.from_numpy(live.model.vocabulary.rows(others))
+        where = live.where
+        vectors = where.past(rows, torch.full((len(rows),), live.now, dtype=torch.float64)).embedding.tensor()
+        likeness = 1.0 - _distance(vectors, present)
+        best = torch.topk(likeness, min(5, len(others)))
+        return [
+            {"node": others[place], "likeness": float(value)}
+            for value, place in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+        ]
+
+    def map(self) -> dict[str, Any]:
+        """Places of the nodes active most recently; drawn at most once a second, whoever asks."""
+        with self._lock:
+            if self._drawn is not None and time.monotonic() - self._drawn[0] < MAP_SECONDS:
+                return self._drawn[1]
+            drawn = self._draw()
+            self._drawn = (time.monotonic(), drawn)
+            return drawn
+
+    def _draw(self) -> dict[str, Any]:
+        with self.engine.live() as live:
+            self._follow(live.model.vocabulary)
+            nodes = self.window.latest_nodes(MAP_NODES)
+            if len(nodes) < 3:
+                return {"time": live.now, "nodes": []}
+            rows = live.model.vocabulary.rows(nodes)
+            times = np.full(len(rows), live.now)
+            vectors = live.model.query(live.where, rows, times).double().numpy()
+            past = live.where.past(torch.from_numpy(rows), torch.from_numpy(times))
+            counts = past.facts[:, COUNT].numpy()
+        self._frame = _Frame.following(self._frame, vectors)
+        places = self._frame.places(vectors)
+        return {
+            "time": live.now,
+            "nodes": [
+                {"node": node, "x": float(x), "y": float(y), "sent": int(sent), "received": int(received)}
+                for node, (x, y), (sent, received) in zip(nodes, places, counts.tolist(), strict=True)
+            ],
+        }
+
+
+class _Frame:
+    """The plane of the map: a centre [d], two directions [d, 2], and the scale of each [2]."""
+
+    def __init__(self, centre: NDArray[np.float64], basis: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
+        self.centre, self.basis, self.scale = centre, basis, scale
+
+    @classmethod
+    def following(cls, before: _Frame | None, vectors: NDArray[np.float64], haste: float = 0.15) -> _Frame:
+        """The principal plane of the vectors; a step towards it from the plane before, turned as that one is."""
+        centre = vectors.mean(axis=0)
+        _, _, directions = np.linalg.svd(vectors - centre, full_matrices=False)
+        basis = directions[:2].T
+        if basis.shape[1] < 2:
+            basis = np.pad(basis, ((0, 0), (0, 2 - basis.shape[1])))
+        if before is not None:
+            left, _, right = np.linalg.svd(basis.T @ before.basis)
+            basis = (1 - haste) * before.basis + haste * basis @ left @ right
+            centre = (1 - haste) * before.centre + haste * centre
+        spread = np.abs((vectors - centre) @ basis)
+        scale = np.quantile(spread, 0.98, axis=0) + 1e-9
+        if before is not None:
+            scale = (1 - haste) * before.scale + haste * scale
+        return cls(centre, basis, scale)
+
+    def places(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+        """[n, 2] within about -1 to 1."""
+        return np.clip((vectors - self.centre) @ self.basis / self.scale, -1.3, 1.3)
+
+
+def _distance(vectors: torch.Tensor, present: torch.Tensor) -> torch.Tensor:
+    """[n] 1 - cosine of each vector with the present one; 1 where one of them is zero."""
+    return 1.0 - torch.nn.functional.cosine_similarity(vectors, present.unsqueeze(0), dim=1)

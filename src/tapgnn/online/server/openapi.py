@@ -1,0 +1,75 @@
+"""The OpenAPI document: bodies from the types that validate them, examples that can be sent as they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic import TypeAdapter
+
+from tapgnn.online.server.event_parsing import ARROW, JSON, NDJSON
+from tapgnn.online.server.schemas import Problem
+
+REFERENCE = "#/components/schemas/{model}"
+ABOUT = """Scores, embeddings and rankings from a live temporal graph model, and the events that it learns from.
+
+Send events to `/v1/events`: what is answered with 200 is in the journal and in the model. Give `producer` and
+`sequence`, and send again whatever was not answered: a batch is never taken in twice. Questions see every event that
+was acknowledged before them; a moment that has passed cannot be asked about."""
+
+REASONS = {
+    400: "The body cannot be read.",
+    401: "No token, or a wrong one.",
+    403: "The token may not do this.",
+    408: "The rest of the body did not come in time.",
+    409: "An event is older than what the model has absorbed, or can no longer be taken back.",
+    413: "The body or the batch is too large.",
+    415: "The body is of a type that is not read here.",
+    421: "Another host was asked for than this one.",
+    422: "The body can be read, but not taken: it says which field, and why.",
+    429: "Too much is waiting; try again after the seconds of Retry-After.",
+    503: "The journal is being replayed, or the server stops; try again after the seconds of Retry-After.",
+}
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The refusals of a route, beside those that every route has."""
+    content = {"application/problem+json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
+    return {status: {"description": REASONS[status], "content": content} for status in sorted({401, 421, *statuses})}
+
+
+def body(name: str, example: Any) -> dict[str, Any]:
+    """The JSON body of a route, for `openapi_extra`."""
+    schema = {"$ref": REFERENCE.format(model=name)}
+    return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
+
+
+def events_body(example: dict[str, Any]) -> dict[str, Any]:
+    """The body of a route that takes events in three forms."""
+    described = body("EventsBody", {"events": [example]})
+    described["requestBody"]["content"] |= {
+        NDJSON: {"schema": {"type": "string", "description": "One event as a JSON object on each line."}},
+        ARROW: {
+            "schema": {"type": "string", "format": "binary", "description": "Columns src, dst, time, features, label."}
+        },
+    }
+    return described
+
+
+def document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -> dict[str, Any]:
+    """The whole document."""
+    found = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=app.routes)
+    schemas = found.setdefault("components", {}).setdefault("schemas", {})
+    for adapter in (*bodies.values(), TypeAdapter(Problem)):
+        schema = adapter.json_schema(ref_template=REFERENCE)
+        schemas |= schema.pop("$defs", {})
+        schemas[schema["title"]] = schema
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    if secured:
+        found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        for path, item in found["paths"].items():
+            for operation in item.values():
+                operation["security"] = [{"token": []}] if path.startswith("/v1") or path == "/metrics" else []
+    return found

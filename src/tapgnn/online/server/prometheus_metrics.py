@@ -1,0 +1,112 @@
+"""Metrics for Prometheus: throughput, latency, lag, late events and duplicates, the queue, the age of the checkpoint.
+
+Every server has a registry of its own. What the engine knows is read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tapgnn.errors import TapgnnError
+from tapgnn.online.server.ingest_queue import Intake, Job, Taken
+from tapgnn.online.sources import Source
+
+BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The instruments of one server."""
+
+    def __init__(self, intake: Intake, sources: Sequence[Source] = ()) -> None:
+        self.registry = CollectorRegistry()
+        make: dict[str, Any] = {"registry": self.registry}
+        self.events = Counter("tapgnn_events", "Events that are durable and applied.", **make)
+        self.batches = Counter("tapgnn_batches", "Batches that are durable and applied.", **make)
+        self.duplicates = Counter("tapgnn_duplicates", "Batches that were there already.", **make)
+        self.late = Counter("tapgnn_late_events", "Events merged into a later instant than theirs.", **make)
+        self.watched = Counter("tapgnn_watched_events", "Events scored for the page before they were applied.", **make)
+        self.refused = Counter("tapgnn_refused_requests", "Requests that were refused.", ["status"], **make)
+        about = "Seconds from a batch's arrival until it is durable and applied."
+        self.applied = Histogram("tapgnn_apply_seconds", about, buckets=BUCKETS, **make)
+        about = "Seconds from a request's first byte to its answer."
+        self.requests = Histogram("tapgnn_request_seconds", about, ["path"], buckets=BUCKETS, **make)
+        self.registry.register(_Present(intake, sources))
+
+    def observed(self, job: Job, taken: Taken) -> None:
+        """Count a batch."""
+        receipt = taken.receipt
+        self.applied.observe(time.perf_counter() - job.arrived)
+        if receipt.duplicate:
+            self.duplicates.inc()
+            return
+        self.batches.inc()
+        self.events.inc(receipt.accepted)
+        self.late.inc(receipt.late)
+        if taken.chances is not None:
+            self.watched.inc(receipt.accepted)
+
+    def answered(self, path: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self.requests.labels(path).observe(seconds)
+        if status >= 400:
+            self.refused.labels(str(status)).inc()
+
+    def text(self) -> bytes:
+        """All of them, as Prometheus reads them."""
+        return generate_latest(self.registry)
+
+
+class _Present(Collector):
+    """What is so right now."""
+
+    def __init__(self, intake: Intake, sources: Sequence[Source]) -> None:
+        self._intake, self._sources = intake, sources
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        intake = self._intake
+        yield GaugeMetricFamily("tapgnn_ready", "1 when the journal is replayed.", float(intake.ready))
+        yield GaugeMetricFamily("tapgnn_queue_batches", "Batches that wait.", intake.queued_batches)
+        yield GaugeMetricFamily("tapgnn_queue_events", "Events that wait.", intake.queued_events)
+        yield GaugeMetricFamily("tapgnn_lag_seconds", "How long the oldest batch has waited.", intake.lag())
+        behind = GaugeMetricFamily("tapgnn_source_lag", "What a source has and has not delivered.", labels=["source"])
+        for source in self._sources:
+            lag = source.lag()
+            if lag is not None:
+                behind.add_metric([source.name], lag)
+        yield behind
+        if intake.ready:
+            yield from self._engine()
+
+    def _engine(self) -> Iterator[GaugeMetricFamily]:
+        try:
+            status = self._intake.engine.status()
+        except TapgnnError:
+            return
+        for key, name, about in _STATUS:
+            value = _number(status.get(key))
+            if value is not None:
+                yield GaugeMetricFamily(f"tapgnn_{name}", about, value)
+
+
+_STATUS: tuple[tuple[str, str, str], ...] = (
+    ("nodes", "nodes", "Nodes that have a row in the state."),
+    ("held", "held_events", "Events that wait for their instant to close."),
+    ("position", "journal_position", "The newest record of the journal."),
+    ("checkpoint_age", "checkpoint_age_records", "Records of the journal since the last checkpoint."),
+    ("clock", "clock", "The time of the newest instant absorbed, in the unit of the log."),
+)
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+Answered = Callable[[str, int, float], None]

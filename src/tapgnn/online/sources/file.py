@@ -1,0 +1,193 @@
+"""A file that grows, read as it does, and standard input.
+
+A place in a file is (the file, its identity, bytes read). The identity is a hash of the first event, so that a file
+which was rotated away or written anew, while anybody looked or not, is another file: it is read from its start, and a
+remark says so. Only whole lines count; the rest of a line is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+import threading
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import BinaryIO
+
+from tapgnn.errors import DataError
+from tapgnn.online.sources import Deliver, Places
+from tapgnn.online.sources.line_parser import RowReader
+
+_log = logging.getLogger("tapgnn.online.sources")
+
+BLOCK = 1 << 18
+LONGEST_LINE = 1 << 20
+FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+
+
+class FileSource:
+    """The lines of a file, now and later; looks for more every `pause` seconds."""
+
+    def __init__(
+        self, path: str | Path, format: str | None = None, skip_bad_rows: bool = False, pause: float = 0.2
+    ) -> None:
+        self.path = Path(path).resolve()
+        self.name = f"file:{self.path}"
+        found = format or FORMATS.get(self.path.suffix.lower())
+        if found is None:
+            raise DataError(f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file of events")
+        self._reader: Callable[[], RowReader] = lambda: RowReader(self.path.name, found, skip_bad_rows)
+        self._pause = pause
+        self._waiting: int | None = None
+
+    def lag(self) -> int | None:
+        """Bytes that are there and not yet delivered."""
+        return self._waiting
+
+    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+        """Follow the file, through rotations, until told to stop."""
+        known = dict(places)
+        while not stop.is_set():
+            try:
+                stream = open(self.path, "rb")  # noqa: SIM115
+            except FileNotFoundError:
+                stop.wait(self._pause)
+                continue
+            except OSError as error:
+                raise DataError(f"{self.path} cannot be read ({error.strerror}); check the file") from None
+            with stream:
+                self._follow(stream, deliver, known, stop)
+
+    def _follow(
+        self, stream: BinaryIO, deliver: Deliver, known: dict[tuple[str, int], int], stop: threading.Event
+    ) -> None:
+        """Read one file until it is replaced or cut short."""
+        reader = self._reader()
+        start = self._start(stream, reader, stop)
+        if start is None:
+            return
+        begin, number, identity = start
+        at = self._resume(stream, begin, identity, known)
+        stream.seek(begin)
+        number += _count_lines(stream, at - begin)
+        rest = b""
+        while not stop.is_set():
+            block = stream.read(BLOCK)
+            self._waiting = max(os.fstat(stream.fileno()).st_size - at, 0)
+            if not block:
+                if self._is_gone(stream, at):
+                    return
+                stop.wait(self._pause)
+                continue
+            rest += block
+            cut = rest.rfind(b"\n") + 1
+            if not cut:
+                if len(rest) > LONGEST_LINE:
+                    raise DataError(
+                        f"{self.path.name} line {number}: the line never ends; one event per line is expected"
+                    )
+                continue
+            lines, rest = rest[:cut].split(b"\n")[:-1], rest[cut:]
+            at += cut
+            columns = reader.read(lines, number)
+            number += len(lines)
+            known[self.name, identity] = at
+            if columns is not None:
+                deliver(columns, (self.name, identity, at))
+
+    def _resume(self, stream: BinaryIO, begin: int, identity: int, known: Places) -> int:
+        """How far this very file was read before; its first event where it was not, or was cut since."""
+        at, size = known.get((self.name, identity), begin), os.fstat(stream.fileno()).st_size
+        if at > size:
+            _log.warning("%s is shorter than what was read of it (%d of %d bytes): it was cut, and is read anew",
+                         self.path.name, size, at)  # fmt: skip
+            at = begin
+        elif known and at == begin and any(key[0] == self.name for key in known):
+            _log.warning("%s is another file than the one read before: it is read from its start", self.path.name)
+        return at
+
+    def _start(self, stream: BinaryIO, reader: RowReader, stop: threading.Event) -> tuple[int, int, int] | None:
+        """Where the first event begins, its line, and the identity of the file; waits until there is one."""
+        while not stop.is_set():
+            stream.seek(0)
+            lines = stream.read(LONGEST_LINE).split(b"\n")[:-1]
+            wanted = 2 if reader.wants_header else 1
+            if len(lines) >= wanted:
+                if reader.wants_header:
+                    reader.header(lines[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r"))
+                begin = len(lines[0]) + 1 if wanted == 2 else 0
+                return begin, wanted, zlib.crc32(lines[wanted - 1])
+            if os.fstat(stream.fileno()).st_size >= LONGEST_LINE:
+                raise DataError(f"{self.path.name} line 1: the line never ends; one event per line is expected")
+            if self._is_gone(stream, 0):
+                return None
+            stop.wait(self._pause)
+        return None
+
+    def _is_gone(self, stream: BinaryIO, at: int) -> bool:
+        """Whether the name now stands for another file, or the file has become shorter than what was read."""
+        own = os.fstat(stream.fileno())
+        try:
+            there = os.stat(self.path)
+        except FileNotFoundError:
+            return False
+        if (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino):
+            _log.warning("%s was replaced by another file, which is read from its start", self.path.name)
+            return True
+        return own.st_size < at
+
+
+class StreamSource:
+    """The lines of a stream that cannot be read twice, such as standard input; it ends when the stream does."""
+
+    def __init__(
+        self, stream: BinaryIO, format: str = "jsonl", name: str = "stdin", skip_bad_rows: bool = False
+    ) -> None:
+        self.name = name
+        self._stream, self._reader = stream, RowReader(name, format, skip_bad_rows)
+
+    def lag(self) -> int | None:
+        """Nobody knows what a stream still has to say."""
+        return None
+
+    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+        """Read to the end; a last line without a line end counts."""
+        number, rest = 1, b""
+        # read1 gives what is there, so that a line is not kept waiting for a full block.
+        read = getattr(self._stream, "read1", self._stream.read)
+        while not stop.is_set():
+            if not self._has_come():
+                continue
+            block = read(BLOCK)
+            rest += block
+            cut = rest.rfind(b"\n") + 1 if block else len(rest)
+            if not cut and len(rest) > LONGEST_LINE:
+                raise DataError(f"{self.name} line {number}: the line never ends; one event per line is expected")
+            lines, rest = rest[:cut].removesuffix(b"\n").split(b"\n") if cut else [], rest[cut:]
+            if lines and self._reader.wants_header:
+                self._reader.header(lines.pop(0).rstrip(b"\r"))
+                number += 1
+            columns = self._reader.read(lines, number) if lines else None
+            number += len(lines)
+            if columns is not None:
+                deliver(columns, None)
+            if not block:
+                return
+
+    def _has_come(self) -> bool:
+        """Wait a little for the stream; whether there is something to read, or its end."""
+        try:
+            return bool(select.select([self._stream.fileno()], [], [], 0.2)[0])
+        except (OSError, ValueError):
+            return True  # not a stream of the system: it never keeps anybody waiting
+
+
+def _count_lines(stream: BinaryIO, size: int) -> int:
+    """The line ends among the next bytes, which are passed."""
+    count = 0
+    while size > 0 and (block := stream.read(min(BLOCK, size))):
+        count += block.count(b"\n")
+        size -= len(block)
+    return count

@@ -1,0 +1,92 @@
+"""The turnstile: one at a time, in the order of asking, and nobody is lost."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from tapgnn.online.engine.fair_lock import Turnstile
+
+
+def wait_until(turnstile, waiting):
+    while turnstile.waiting < waiting:
+        threading.Event().wait(0.001)
+
+
+def test_threads_pass_in_the_order_in_which_they_came_and_may_enter_again():
+    turnstile, passed = Turnstile(), []
+
+    def enter(name):
+        with turnstile, turnstile:
+            passed.append(name)
+
+    threads = [threading.Thread(target=enter, args=(name,)) for name in range(8)]
+    with turnstile:
+        for number, thread in enumerate(threads):
+            thread.start()
+            wait_until(turnstile, number + 1)
+        assert passed == []
+    for thread in threads:
+        thread.join()
+    assert passed == list(range(8))
+    assert turnstile.waiting == 0
+
+
+def test_one_at_a_time_is_inside():
+    turnstile, inside, most = Turnstile(), [], []
+
+    def work():
+        for _ in range(200):
+            with turnstile:
+                inside.append(1)
+                most.append(len(inside))
+                inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert set(most) == {1}
+    assert len(most) == 800
+
+
+@pytest.mark.parametrize("its_turn_came", [False, True])
+def test_one_who_gives_up_waiting_lets_the_next_one_pass(monkeypatch, its_turn_came):
+    turnstile, asked, released = Turnstile(), threading.Event(), threading.Event()
+
+    class Interrupted:
+        """A lock whose owner is interrupted while it waits for it."""
+
+        def __init__(self):
+            self._lock, self.times = threading.Lock(), 0
+
+        def acquire(self):
+            self.times += 1
+            if self.times == 1:
+                return self._lock.acquire()
+            asked.set()
+            assert released.wait(60)
+            raise KeyboardInterrupt
+
+        def release(self):
+            self._lock.release()
+
+    def interrupted():
+        with pytest.raises(KeyboardInterrupt):
+            turnstile.__enter__()
+
+    with turnstile:
+        names = SimpleNamespace(Lock=Interrupted, get_ident=threading.get_ident)
+        monkeypatch.setattr("tapgnn.online.engine.fair_lock.threading", names)
+        first = threading.Thread(target=interrupted)
+        first.start()
+        assert asked.wait(60)
+        monkeypatch.undo()
+        if not its_turn_came:
+            released.set()
+            first.join()
+    released.set()
+    first.join()
+    with turnstile:
+        assert turnstile.waiting == 0
