@@ -23,7 +23,7 @@ import torch
 from tgn import TGN
 
 from tapgnn import Config, Events, Model, Vocabulary
-from tapgnn.baselines.tgat import TGAT
+from tapgnn.baselines.sampled.tgat import TGAT
 
 WIDTH, NODES, WARM, BATCH, ROUNDS = 128, 10_000, 100_000, 200, 15
 EVENTS = 1_000

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tapgnn.baselines import METHODS
-from tapgnn.baselines.dyrep import DyRepNetwork
-from tapgnn.baselines.tgn import TGNNetwork
+from tapgnn.baselines.memory.dyrep import DyRepNetwork
+from tapgnn.baselines.memory.tgn import TGNNetwork
 from tapgnn.training.link_prediction import Settings
 
 SKIP_GRAM = {"walks": 10, "length": 80, "window": 10, "negatives": 5, "epochs": 1, "width": 128}

@@ -13,8 +13,8 @@ from threadpoolctl import threadpool_info
 
 from tapgnn import TAPGNN
 from tapgnn.baselines import METHODS, EdgeBank, Method, Recency
-from tapgnn.baselines.jodie import JODIE
-from tapgnn.baselines.summary import summary
+from tapgnn.baselines.memory.jodie import JODIE
+from tapgnn.baselines.shared.summary import summary
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_paper, split_strict
 from tapgnn.errors import ConfigError, EventError, QueryError

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from tapgnn.baselines.edgebank import EdgeBank
 from tapgnn.baselines.method import Method, replay
-from tapgnn.baselines.popularity import Popularity
-from tapgnn.baselines.recency import Recency
+from tapgnn.baselines.trivial.edgebank import EdgeBank
+from tapgnn.baselines.trivial.popularity import Popularity
+from tapgnn.baselines.trivial.recency import Recency
 
 __all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
 

@@ -38,8 +38,8 @@ import torch
 
 from tapgnn.baselines import METHODS, EdgeBank, Method
 from tapgnn.baselines.method import Clock
-from tapgnn.baselines.process import peak_mb, run_apart
-from tapgnn.baselines.summary import summary
+from tapgnn.baselines.shared.subprocess_run import peak_mb, run_apart
+from tapgnn.baselines.shared.summary import summary
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError, QueryError

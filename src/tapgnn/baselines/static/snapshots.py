@@ -1,0 +1,112 @@
+"""Snapshots: the vectors of all nodes after each of S growing graphs, their alignment, and the LSTM that reads them.
+
+    R_k      the rotation that brings Q_k nearest to the aligned Q_{k-1}: U V^T, where U s V^T = Q_k^T Q_{k-1} over the
+             nodes of Q_{k-1} (orthogonal Procrustes)
+    f_k(v)   the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k; zeros while v is not there yet
+
+Nodes are numbered as they come in, so that snapshot k holds the nodes 0 .. n_k - 1, and all snapshots lie in one array
+with no row for a node that does not exist yet. An LSTM that reads only zeros goes the same way for all nodes: that way
+is computed once, and each node leaves it at its first snapshot and is followed up to the last one asked for. Both are
+exact, and together they spare most of the S steps per node.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from tapgnn.baselines.shared.labelled_pairs import Table
+from tapgnn.events import Floats, Ints
+
+
+class Snapshots:
+    """Vectors of growing graphs: `size` [S] nodes in each, `end` [S] the times of their last events."""
+
+    def __init__(self, size: Ints, end: Floats, width: int) -> None:
+        """Room for all of them; `table` is to be filled."""
+        self.size, self.end = size, end
+        self.start = np.concatenate([[0], np.cumsum(size)])
+        self.rows: Table = np.zeros((int(self.start[-1]), width), dtype=np.float32)
+
+    def __len__(self) -> int:
+        return len(self.size)
+
+    def table(self, place: int) -> Table:
+        """[n_k, d] the vectors of snapshot k, to be read and written."""
+        return self.rows[self.start[place] : self.start[place + 1]]
+
+    def birth(self, nodes: Ints) -> Ints:
+        """[R] the first snapshot that holds each node; S for one that none holds, -1 among them."""
+        return np.where(nodes >= 0, np.searchsorted(self.size, nodes, side="right"), len(self))
+
+    def align(self) -> None:
+        """Rotate every snapshot onto the one before it, in place."""
+        for place in range(1, len(self)):
+            before, here = self.table(place - 1), self.table(place)
+            left, _, right = np.linalg.svd(here[: len(before)].T.astype(np.float64) @ before.astype(np.float64))
+            here[:] = here @ (left @ right).astype(np.float32)
+
+    def take(self, places: Ints) -> Snapshots:
+        """A copy of some of the snapshots, in order."""
+        taken = Snapshots(self.size[places], self.end[places], self.rows.shape[1])
+        for new, old in enumerate(places.tolist()):
+            taken.table(new)[:] = self.table(old)
+        return taken
+
+
+class SnapshotReader(nn.Module):
+    """The LSTM over the snapshots of a node."""
+
+    def __init__(self, snapshots: Snapshots, width: int) -> None:
+        super().__init__()
+        self.snapshots, self.width = snapshots, width
+        self.lstm = nn.LSTM(snapshots.rows.shape[1], width)
+
+    def forward(self, nodes: Ints, read: Ints) -> Tensor:
+        """f [R, width] of nodes [R] after the first `read` [R] snapshots, zeros after none."""
+        distinct, place = np.unique(nodes, return_inverse=True)
+        birth = self.snapshots.birth(distinct)
+        until = np.zeros(len(distinct), dtype=np.int64)
+        np.maximum.at(until, place, read)
+        length = np.maximum(until - birth, 0)
+        output, cell = self._absent()
+        found = [output]
+        # Where the output of each node after its first own step lies in `found`, and how far the next one is from it.
+        first, stride = np.zeros((2, len(distinct)), dtype=np.int64)
+        done = len(output)
+        for group in _alike(length, len(self.snapshots)):
+            left = torch.from_numpy(birth[group])
+            vectors = self._vectors(distinct[group], birth[group], int(length[group].max()))
+            followed, _ = self.lstm(vectors, (output[left].unsqueeze(0), cell[left].unsqueeze(0)))
+            found.append(followed.flatten(0, 1))
+            first[group], stride[group] = done + np.arange(len(group)), len(group)
+            done += len(found[-1])
+        steps = read - birth[place]
+        at = np.where(steps > 0, first[place] + (steps - 1) * stride[place], read)
+        return torch.cat(found)[torch.from_numpy(at)]
+
+    def _vectors(self, nodes: Ints, birth: Ints, steps: int) -> Tensor:
+        """[steps, R, d] what is read from each node's first snapshot on; the last one again, beyond the end."""
+        places = np.minimum(birth + np.arange(steps)[:, None], len(self.snapshots) - 1)
+        return torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + nodes])
+
+    def _absent(self) -> tuple[Tensor, Tensor]:
+        """Output and cell [S + 1, width] of a node that is in none of the first 0, 1, ..., S snapshots."""
+        nothing = torch.zeros(1, 1, self.snapshots.rows.shape[1])
+        output = cell = torch.zeros(1, 1, self.width)
+        found = [(output, cell)]
+        for _ in range(len(self.snapshots)):
+            _, (output, cell) = self.lstm(nothing, (output, cell))
+            found.append((output, cell))
+        outputs, cells = zip(*found, strict=True)
+        return torch.cat(outputs).squeeze(1), torch.cat(cells).squeeze(1)
+
+
+def _alike(length: Ints, longest: int, groups: int = 8) -> list[Ints]:
+    """Those whose length [R] is not 0, in groups of nearly the same one: all of a group take as many steps.
+
+    (Packed sequences take none too many, but their gradient costs the square of the steps.)
+    """
+    group = -(-length * groups // longest)
+    return [np.flatnonzero(group == number) for number in np.unique(group[length > 0])]

@@ -1,0 +1,123 @@
+"""TNODE: snapshots never see what comes after them, and events never see themselves."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tapgnn.baselines.shared.labelled_pairs import labelled
+from tapgnn.baselines.static.skipgram import SkipGram
+from tapgnn.baselines.static.snapshots import Snapshots
+from tapgnn.baselines.static.tnode import TNODE, Arrival, SnapshotNetwork, SnapshotScorer, _borders
+from tapgnn.data.negatives import training_sampler
+from tapgnn.errors import ConfigError
+from tapgnn.events import Events
+from tests.baselines.samples import busy_log, make, parts
+
+
+@given(size=st.integers(1, 80), seed=st.integers(0, 99), division=st.sampled_from([1, 2, 4, 8]))
+def test_borders_lie_between_instants_and_coarse_ones_are_among_the_fine(size: int, seed: int, division: int) -> None:
+    log = busy_log(size, seed=seed)
+    fine, coarse = _borders(log, 8), _borders(log, division)
+    assert fine[-1] == coarse[-1] == size
+    assert set(coarse.tolist()) <= set(fine.tolist())
+    assert coarse.tolist() == fine[8 // division - 1 :: 8 // division].tolist()
+    for border in fine[fine < size].tolist():
+        assert log.time[border - 1] < log.time[border]
+
+
+@given(seed=st.integers(0, 99))
+def test_nodes_are_numbered_as_they_come_in(seed: int) -> None:
+    log = busy_log(seed=seed)
+    arrival = Arrival(log)
+    numbered = arrival.events(log)
+    ends = np.column_stack([numbered.src, numbered.dst]).ravel()
+    newest = np.maximum.accumulate(ends)
+    assert ends[0] == 0
+    assert (np.diff(newest) <= 1).all()
+    assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
+    assert arrival.place(np.array([-1, len(log.vocabulary) + 5])).tolist() == [-1, -1]
+    pairs = labelled(log, training_sampler(log), 0, "training")
+    assert arrival.pairs(pairs).src.tolist() == arrival.place(pairs.src).tolist()
+
+
+def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
+    log = Arrival(busy_log()).events(busy_log())
+    borders = np.unique(_borders(log, 4))
+    method = TNODE(width=8, length=6, window=3)
+    later = slice(int(borders[1]), None)
+    changed = Events(log.dst[later] * 0, log.src[later] * 0 + 1, log.time[later], vocabulary=log.vocabulary)
+    other = log.take(slice(0, int(borders[1]))).append(changed)
+    first, second = method._snapshots(log, borders), method._snapshots(other, borders)
+    for place in range(len(borders)):
+        mine, yours = first.table(place), second.table(place)
+        assert np.array_equal(mine, yours) == (place < 2)
+
+
+def test_every_node_has_a_vector_from_the_snapshot_of_its_first_event_on() -> None:
+    log = Arrival(busy_log()).events(busy_log())
+    borders = np.unique(_borders(log, 4))
+    found = TNODE(width=8, length=6, window=3)._snapshots(log, borders)
+    for place, border in enumerate(borders.tolist()):
+        here = np.unique(np.concatenate([log.src[:border], log.dst[:border]]))
+        assert here.tolist() == list(range(found.size[place]))
+        assert found.table(place).any(axis=1).all()
+
+
+def some_snapshots(sizes: list[int], ends: np.ndarray, width: int = 5) -> Snapshots:
+    found = Snapshots(np.array(sizes), ends, width)
+    found.rows[:] = np.random.default_rng(0).normal(size=found.rows.shape)
+    return found
+
+
+def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> None:
+    log = busy_log()
+    borders = np.unique(_borders(log, 4))
+    snapshots = some_snapshots([len(log.vocabulary)] * len(borders), log.time[borders - 1])
+    torch.manual_seed(0)
+    network = SnapshotNetwork(snapshots, 3)
+    pairs = labelled(log, training_sampler(log), 0, "training")
+    rows = np.flatnonzero((pairs.time > log.time[borders[0] - 1]) & (pairs.time <= log.time[borders[1] - 1]))
+    before = float(network.loss(pairs, rows).detach())
+    snapshots.rows[snapshots.start[1] :] += 1
+    assert float(network.loss(pairs, rows).detach()) == before
+    snapshots.rows[: snapshots.start[1]] += 1
+    assert float(network.loss(pairs, rows).detach()) != before
+
+
+def test_the_table_of_outputs_answers_as_the_network_does_strangers_included() -> None:
+    log = busy_log()
+    arrival = Arrival(log)
+    torch.manual_seed(0)
+    network = SnapshotNetwork(some_snapshots([3, int(arrival.place(log.dst).max()) + 1], np.array([1.0, 2.0])), 4)
+    src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
+    truth = network.logits(arrival.place(src), arrival.place(dst))
+    np.testing.assert_allclose(SnapshotScorer(network, arrival).logits(src, dst), truth, rtol=1e-5)
+
+
+def test_the_number_of_snapshots_is_chosen_from_the_divisions() -> None:
+    train, valid, _ = parts(busy_log())
+    method = make("tnode", divisions=(1, 2, 4))
+    method.fit(train, valid)
+    assert isinstance(method, TNODE)
+    assert method.details()["snapshots"] in (1, 2, 4)
+    with pytest.raises(ConfigError, match="divide the largest"):
+        TNODE(divisions=(3, 8))
+
+
+def test_the_snapshots_are_learnt_once_a_fit_however_many_divisions_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, valid, _ = parts(busy_log())
+    learnt: list[int] = []
+    learn = SkipGram.learn
+
+    def counted(model: SkipGram, walks: list[list[str]]) -> None:
+        learnt.append(id(model))
+        learn(model, walks)
+
+    monkeypatch.setattr(SkipGram, "learn", counted)
+    make("tnode", divisions=(1, 2, 4)).fit(train, valid)
+    assert len(learnt) == len(np.unique(_borders(train, 4)))
+    assert len(set(learnt)) == 1
