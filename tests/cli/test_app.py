@@ -13,7 +13,8 @@ import pytest
 
 import tapgnn as package
 from tapgnn import Config, cli
-from tapgnn.cli import app, learn
+from tapgnn.cli import app
+from tapgnn.cli import train as learn
 from tapgnn.cli.options import Learning
 from tapgnn.data.reading.formats import FORMATS
 from tapgnn.errors import TapgnnError

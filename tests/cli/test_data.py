@@ -142,7 +142,7 @@ def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_th
 
 def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted_one(log, tmp_path, monkeypatch):
     facts = tapgnn("inspect", log, "--json").last
-    monkeypatch.setattr("tapgnn.cli.log.PIECE", 100)
+    monkeypatch.setattr("tapgnn.cli.events_argument.PIECE", 100)
     with monkeypatch.context() as whole:
         whole.setattr("tapgnn.data.load_dataset", None)  # a sorted file is never read whole
         assert tapgnn("inspect", log, "--json").last == facts

@@ -13,7 +13,10 @@ from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import ask, compare, config, data, learn, migrate, replay, serve
+from tapgnn.cli import compare, data, migrate, replay, serve
+from tapgnn.cli import config_file as config
+from tapgnn.cli import query as ask
+from tapgnn.cli import train as learn
 from tapgnn.errors import TapgnnError
 
 HELP = """Learn who will meet whom, and when, from a log of events.

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config import ConfigFile
-from tapgnn.cli.log import read_log
+from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
 

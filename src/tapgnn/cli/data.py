@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config import ConfigFile
-from tapgnn.cli.log import NOTE, describe_log
+from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.events_argument import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show, write_json
 

@@ -15,8 +15,8 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.config import ConfigFile
-from tapgnn.cli.log import read_log
+from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show
 from tapgnn.cli.serve import Folding

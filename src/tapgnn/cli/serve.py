@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config import ConfigFile
+from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.options import ModelArgument, grouped
 from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError

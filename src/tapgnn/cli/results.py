@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
-from tapgnn.cli.log import Log
+from tapgnn.cli.events_argument import Log
 from tapgnn.data import describe
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError

@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tapgnn.cli import watching
-from tapgnn.cli.watching import Board, Screen
+from tapgnn.cli import progress as watching
+from tapgnn.cli.progress import Board, Screen
 from tapgnn.errors import ConfigError
 from tapgnn.training.link_prediction import Progress as Step
 

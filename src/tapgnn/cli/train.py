@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config import ConfigFile
-from tapgnn.cli.log import Log, read_log
+from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.events_argument import Log, read_log
 from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
-from tapgnn.cli.watching import Board, Metrics, Screen
+from tapgnn.cli.progress import Board, Metrics, Screen
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def evaluate(
     them has learnt nothing.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.outcome import kind_table, report_evaluation, result_table, summaries, verdict
+    from tapgnn.cli.results import kind_table, report_evaluation, result_table, summaries, verdict
     from tapgnn.evaluation.harness import evaluate as run
 
     log = read_log(events, reading)
@@ -106,7 +106,7 @@ def fit(
     every epoch FOLDER holds a checkpoint. Ctrl-C keeps the best weights so far, and --resume goes on.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.outcome import check_labels, cut_for_validation
+    from tapgnn.cli.results import check_labels, cut_for_validation
 
     _check_folder(out, resume, force)
     board = None if tensorboard is None else Board(tensorboard)
@@ -179,7 +179,7 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Let the model observe the whole log, save it, and say what it is worth."""
-    from tapgnn.cli.outcome import examine_fit, report_fit, result_table, verdict
+    from tapgnn.cli.results import examine_fit, report_fit, result_table, verdict
     from tapgnn.events import checksum
 
     found = examine_fit(model, *parts)

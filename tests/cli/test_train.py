@@ -12,7 +12,7 @@ import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn import TAPGNN
-from tapgnn.cli.outcome import verdict
+from tapgnn.cli.results import verdict
 from tapgnn.data import load_dataset, read_events
 from tapgnn.evaluation.harness import checksum
 from tapgnn.evaluation.harness import evaluate as library_evaluate
@@ -81,7 +81,7 @@ def test_a_training_that_begins_anew_leaves_nothing_of_the_old_one_to_resume(log
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     assert tapgnn(*options, "--force").code == 130
     assert "holds no checkpoint" in tapgnn(*options, "--resume").refusal
     assert TAPGNN.load(tmp_path).seed == 0
@@ -157,7 +157,7 @@ def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeyp
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     outcome = tapgnn("fit", log, "--out", tmp_path / "model", *SMALL)
     assert outcome.code == 130
     assert "nothing to keep" in outcome.err
@@ -169,7 +169,7 @@ def test_ctrl_c_ends_an_evaluation_and_not_only_one_seed(log, monkeypatch):
     def stop(*_):
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     before = signal.getsignal(signal.SIGINT)
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json")
     assert (outcome.code, outcome.out) == (130, "")
@@ -182,7 +182,7 @@ def test_ctrl_c_in_a_later_seed_keeps_the_complete_ones_and_says_so(log, tmp_pat
         if seed == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("tapgnn.cli.watching.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json", "--out", tmp_path)
     assert outcome.code == 130
     assert outcome.last["seeds"] == [0]

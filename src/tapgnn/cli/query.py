@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config import ConfigFile
+from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, set_threads
 from tapgnn.cli.output import check_file, print_json, write_csv
 from tapgnn.errors import ModelFileError, QueryError
@@ -65,7 +65,7 @@ class Asking(Opening):
 
     def open(self, folder: str, log: Path | None = None) -> tuple[TAPGNN, float]:
         """The model, and the time that is asked about."""
-        from tapgnn.cli.queries import parse_time
+        from tapgnn.cli.query_input import parse_time
 
         model = self.model(folder, log)
         if self.time is not None:
@@ -80,7 +80,7 @@ Queries = Annotated[
 
 def _events(model: TAPGNN, folder: str, path: Path) -> Any:
     """Events read with the options that the model was fitted with."""
-    from tapgnn.cli.learn import FIT
+    from tapgnn.cli.train import FIT
     from tapgnn.data import load_dataset
 
     options = Reading().options()
@@ -119,7 +119,7 @@ def embed(
 
     The nodes stand on the command line, or in a file with columns node and (if they differ) time.
     """
-    from tapgnn.cli.queries import as_id, mention_strangers, read_queries
+    from tapgnn.cli.query_input import as_id, mention_strangers, read_queries
 
     _one_of("NODES", bool(nodes), queries)
     fitted, time = asking.open(model, log)
@@ -150,7 +150,7 @@ def score(
     One pair stands on the command line, many in a file with columns src, dst and (if they differ) time. The
     answers come in the order of the questions.
     """
-    from tapgnn.cli.queries import as_id, mention_strangers, read_queries
+    from tapgnn.cli.query_input import as_id, mention_strangers, read_queries
 
     pair = [name for name in (src, dst) if name is not None]
     _one_of("both --src and --dst", bool(pair), queries, whole=len(pair) != 1)
@@ -177,7 +177,7 @@ def rank(
     config: ConfigFile = None,
 ) -> None:
     """Print the likeliest destinations of a source, best first."""
-    from tapgnn.cli.queries import as_id, mention_strangers
+    from tapgnn.cli.query_input import as_id, mention_strangers
 
     if k < 1:
         raise QueryError(f"-k must be at least 1, not {k}")
