@@ -266,7 +266,8 @@ class TAPGNN:
     def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every figure of the strict protocol on events younger than all observed, by method, this model first.
 
-        The events are not absorbed. To train and test along one log, and over several seeds, see `tapgnn.evaluation.harness`.
+        The events are not absorbed. To train and test along one log, and over several seeds, see
+        `tapgnn.evaluation`.
         """
         self._check_fitted()
         check_events(events)

@@ -203,7 +203,7 @@ def download_dataset(
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
     from tapgnn.data import cache_folder, checksum
-    from tapgnn.data.datasets import download
+    from tapgnn.data.datasets.download import download
 
     console = Console(stderr=True)
     columns = (BarColumn(), DownloadColumn(), TransferSpeedColumn())
