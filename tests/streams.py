@@ -55,8 +55,7 @@ def tiny_model(kernel="adaptive", vocabulary=None, seed=0, **changes):
     model = Model(Config(**{**options, **changes}), vocabulary).double().eval()
     if model.config.head == "mlp":
         # They start at 0, and would hide the representations.
-        for weight in (model.head.of_left, model.head.of_right, model.head.of_product):
-            torch.nn.init.normal_(weight)
+        torch.nn.init.normal_(model.head.of_pair)
     return model
 
 
@@ -69,7 +68,7 @@ def assert_same_state(first: State, second: State, tolerance=1e-10):
     assert first.clock == second.clock
     assert first.events == second.events
     assert first.size == second.size
-    for name in ("sums", "facts", "embedding", "sketch"):
+    for name in ("sums", "statistics", "embedding", "sketch"):
         left, right = (getattr(state, name)[: state.size + 1] for state in (first, second))
         assert torch.equal(left.isinf(), right.isinf()), name
         torch.testing.assert_close(

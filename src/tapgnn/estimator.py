@@ -43,10 +43,10 @@ from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import examine
 from tapgnn.events import Events
-from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
+from tapgnn.model import Config, EventClassifier, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-from tapgnn.training.classification import Classification, Classifier, score_events, train_classifier
+from tapgnn.training.classification import Classification, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
 from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
@@ -179,7 +179,7 @@ class TAPGNN:
         # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)
         self.model_ = model
-        self.classifier_: Classifier | None = None
+        self.classifier_: EventClassifier | None = None
         self.log_: GrowingLog | None = GrowingLog()
         self.state_: State = model.empty_state()
         self.candidates_ = candidates(train)
@@ -330,7 +330,7 @@ class TAPGNN:
         found.log_ = None
         found.classifier_ = None
         if tensors:
-            found.classifier_ = Classifier(len(tensors["classifier.centre"]))
+            found.classifier_ = EventClassifier(len(tensors["classifier.centre"]))
             weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
             found.classifier_.load_state_dict(weights)
             found.classifier_.eval()

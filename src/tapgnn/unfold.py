@@ -9,20 +9,18 @@ Everything costs O(E log E) and no array is larger than 2E; G_MP, with its sum o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.compiled.jit import compiled, whole
 from tapgnn.events import Events, Floats, Ints
 
 SOURCE, DESTINATION = 0, 1
 
 
-@dataclass(frozen=True)
-class Unfolding:
+class Unfolding(NamedTuple):
     """The temporal nodes of some events and what links them.
 
     nodes [C]      the distinct nodes, ascending; node c owns chain c
@@ -30,6 +28,7 @@ class Unfolding:
     time [T]       when each temporal node happens
     instant [T]    which of the instants that is
     instants [I]   the distinct times, ascending
+    seen [T]       how many of these events there were up to and including the instant
     inbox [T+1]    messages inbox[i] to inbox[i+1] reach temporal node i
     sender [2E]    the temporal node at the other end of each message
     role [2E]      SOURCE where the receiver is the source of the event, DESTINATION where it is the destination
@@ -41,6 +40,7 @@ class Unfolding:
     time: Floats
     instant: Ints
     instants: Floats
+    seen: Floats
     inbox: Ints
     sender: Ints
     role: Ints
@@ -88,7 +88,7 @@ def message_links(events: Events) -> int:
     return int(unfold(events).degree().sum())
 
 
-@nb.njit(cache=True)
+@whole
 def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
     events = len(src)
     ends = np.empty(2 * events, dtype=np.int64)
@@ -99,9 +99,9 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
         if e == 0 or time[e] != time[e - 1]:
             last += 1
         instant_of[e] = last
-    instants = np.empty(last + 1)
+    instants, ended = np.empty(last + 1), np.empty(last + 1)
     for e in range(events):
-        instants[instant_of[e]] = time[e]
+        instants[instant_of[e]], ended[instant_of[e]] = time[e], e + 1
 
     # Ends come in time order, so a stable sort by node alone orders them by (node, time, event).
     order = np.argsort(ends, kind="mergesort")
@@ -139,6 +139,7 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
         instants[instant],
         instant,
         instants,
+        ended[instant],
         inbox[: rows + 1].copy(),
         sender,
         role,
@@ -146,7 +147,7 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
     )
 
 
-@nb.njit(cache=True)
+@whole
 def _owner(chain: Ints) -> NDArray[np.int64]:
     owner = np.empty(chain[-1], dtype=np.int64)
     for c in range(len(chain) - 1):
@@ -154,7 +155,7 @@ def _owner(chain: Ints) -> NDArray[np.int64]:
     return owner
 
 
-@nb.njit(cache=True)
+@whole
 def _slots(nodes: Ints) -> NDArray[np.int64]:
     """A hash table: the chain of a node is in the first slot from `_slot_of` on, around the end, that holds it."""
     size = 2
@@ -169,14 +170,14 @@ def _slots(nodes: Ints) -> NDArray[np.int64]:
     return slots
 
 
-@nb.njit(cache=True, inline="always")
+@compiled
 def _slot_of(node: Any, size: Any) -> Any:
     """Newcomers have rows side by side: mixed first, they do not fill one long run of slots."""
     mixed = np.uint64(node) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((mixed >> np.uint64(32)) & np.uint64(size - 1))
 
 
-@nb.njit(cache=True)
+@whole
 def _before(nodes: Ints, chain: Ints, time: Floats, asked: Ints, when: Floats) -> NDArray[np.int64]:
     answer = np.empty(len(asked), dtype=np.int64)
     slots = _slots(nodes)

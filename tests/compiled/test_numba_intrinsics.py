@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from tapgnn.compiled.numba_intrinsics import LINE, fast, new_line, row_address, row_at, spread
+from tapgnn.compiled.jit import fast
+from tapgnn.compiled.numba_intrinsics import LINE, new_line, row_address, row_at, spread
 
 
 @fast

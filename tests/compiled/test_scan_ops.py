@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
+from tapgnn.compiled import parallel, scan_ops, scan_plain
 from tapgnn.compiled import scan_loops as loops
-from tapgnn.compiled import scan_ops as scan
+from tapgnn.model.backend import COMPILED
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
 
@@ -46,7 +47,7 @@ def naive_sum(value, decay, initial, chain):
         total = initial[c]
         for i in range(chain[c], chain[c + 1]):
             if decay is not None:
-                total = total * decay[i][scan.channel_groups(width, decay.shape[1])]
+                total = total * decay[i][scan_plain.channel_groups(width, decay.shape[1])]
             total = total + value[i].double()
             rows.append(total)
         last.append(total)
@@ -70,13 +71,13 @@ def close(first, second, dtype):
 
 
 @given(problems())
-@pytest.mark.parametrize("form", [scan.scan_sum, scan.doubling_scan_sum])
+@pytest.mark.parametrize("form", [scan_ops.scan_sum, scan_plain.scan_sum])
 def test_sums_equal_the_loop(form, problem):
     close(form(*problem), naive_sum(*problem), problem[0].dtype)
 
 
 @given(problems())
-@pytest.mark.parametrize("form", [scan.scan_max, scan.doubling_scan_max])
+@pytest.mark.parametrize("form", [scan_ops.scan_max, scan_plain.scan_max])
 def test_maxima_equal_the_loop(form, problem):
     value, _, initial, chain = problem
     initial = initial.to(value.dtype)
@@ -94,14 +95,14 @@ def slopes(form, tensors, chain):
 
 
 @given(problems(dtype=torch.float64))
-@pytest.mark.parametrize("form", [scan.scan_sum, scan.doubling_scan_sum])
+@pytest.mark.parametrize("form", [scan_ops.scan_sum, scan_plain.scan_sum])
 def test_gradients_of_sums_equal_those_of_the_loop(form, problem):
     *tensors, chain = problem
     close(slopes(form, tensors, chain), slopes(naive_sum, tensors, chain), torch.float64)
 
 
 @given(problems(dtype=torch.float64))
-@pytest.mark.parametrize("form", [scan.scan_max, scan.doubling_scan_max])
+@pytest.mark.parametrize("form", [scan_ops.scan_max, scan_plain.scan_max])
 def test_gradients_of_maxima_equal_those_of_the_loop(form, problem):
     value, _, initial, chain = problem
     close(slopes(form, [value, initial], chain), slopes(naive_max, [value, initial], chain), torch.float64)
@@ -119,9 +120,9 @@ def test_gradcheck_passes_for_values_rates_and_initial_states():
     value, _, initial, chain = small_problem()
     elapsed = torch.rand(7, 1, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     rate = torch.tensor([0.0, 0.7], dtype=torch.float64, requires_grad=True)
-    assert gradcheck(lambda v, r, s: scan.scan_sum(v, torch.exp(-elapsed * r), s, chain), (value, rate, initial))
-    assert gradcheck(lambda v, s: scan.scan_sum(v, None, s, chain), (value, initial))
-    assert gradcheck(lambda v, s: scan.scan_max(v, s, chain), (value, initial))
+    assert gradcheck(lambda v, r, s: scan_ops.scan_sum(v, torch.exp(-elapsed * r), s, chain), (value, rate, initial))
+    assert gradcheck(lambda v, s: scan_ops.scan_sum(v, None, s, chain), (value, initial))
+    assert gradcheck(lambda v, s: scan_ops.scan_max(v, s, chain), (value, initial))
 
 
 def test_gradcheck_passes_for_the_softmax_weighted_mean():
@@ -132,7 +133,9 @@ def test_gradcheck_passes_for_the_softmax_weighted_mean():
         peak = alpha.detach()
         total = torch.cat([value, torch.ones_like(alpha)], dim=1) * torch.exp(alpha - peak)
         carried = torch.cat([initial, torch.ones(3, 1, dtype=torch.float64)], dim=1)
-        _, running, _, last = scan.scan_logsumexp(peak, total, torch.zeros(3, 1, dtype=torch.float64), carried, chain)
+        _, running, _, last = COMPILED.scans.scan_logsumexp(
+            peak, total, torch.zeros(3, 1, dtype=torch.float64), carried, chain
+        )
         return running[:, :-1] / running[:, -1:], last[:, :-1] / last[:, -1:]
 
     assert gradcheck(mean, (alpha, value, initial))
@@ -143,7 +146,7 @@ def test_large_scores_do_not_overflow():
     peak = torch.tensor([[1000.0], [-1000.0], [1001.0]])
     total = torch.tensor([[2.0, 1.0], [5.0, 1.0], [4.0, 1.0]])
     start = torch.full((1, 1), -torch.inf), torch.zeros(1, 2, dtype=torch.float64)
-    _, running, _, _ = scan.scan_logsumexp(peak, total, *start, chain)
+    _, running, _, _ = COMPILED.scans.scan_logsumexp(peak, total, *start, chain)
     mean = running[:, 0] / running[:, 1]
     expected = (2 * np.exp(-1.0) + 4) / (np.exp(-1.0) + 1)
     torch.testing.assert_close(mean, torch.tensor([2.0, 2.0, expected], dtype=torch.float32))
@@ -156,7 +159,7 @@ def test_gathered_sums_and_their_gradients_equal_plain_torch(seed, weighted, wid
     inbox = chains(rng, messages, receivers)
     index = torch.tensor(rng.integers(0, rows, messages))
     results = []
-    for form in (scan.gather_sum, scan.plain_gather_sum):
+    for form in (scan_ops.gather_sum, scan_plain.gather_sum):
         value = torch.tensor(np.random.default_rng(seed).normal(size=(rows, width))).requires_grad_()
         weight = torch.tensor(np.random.default_rng(seed).normal(size=messages)).requires_grad_() if weighted else None
         out = form(value, index, weight, inbox)
@@ -165,28 +168,22 @@ def test_gathered_sums_and_their_gradients_equal_plain_torch(seed, weighted, wid
     close(*results, torch.float64)
 
 
-def test_operators_pass_opcheck():
-    value, decay, initial, chain = small_problem()
-    ops = torch.ops.tapgnn
-    torch.library.opcheck(ops.scan_sum, (value, decay, initial, chain))
-    torch.library.opcheck(ops.scan_sum, (value, None, initial, chain))
-    torch.library.opcheck(ops.scan_max, (value, initial, chain))
-    index, weight = torch.tensor([0, 2, 1]), torch.rand(3, dtype=torch.float64).requires_grad_()
-    inbox = torch.tensor([0, 1, 1, 3])
-    torch.library.opcheck(ops.gather_sum, (value, index, weight, inbox))
-    torch.library.opcheck(ops.gather_sum, (value, index, None, inbox))
-
-
 @pytest.mark.parametrize("groups", [0, 2])
 def test_streamed_results_have_the_bits_of_stored_ones(monkeypatch, groups):
     rng = np.random.default_rng(0)
     value, chain = torch.tensor(rng.normal(size=(200, 24)), dtype=torch.float32), chains(rng, 200, 9)
     initial = torch.tensor(rng.normal(size=(9, 24)))
     decay = torch.tensor(rng.uniform(0, 1, (200, groups))) if groups else None
-    stored = (*scan.scan_sum(value, decay, initial, chain), *slopes(scan.scan_sum, [value, decay, initial], chain))
+    stored = (
+        *scan_ops.scan_sum(value, decay, initial, chain),
+        *slopes(scan_ops.scan_sum, [value, decay, initial], chain),
+    )
     monkeypatch.setattr(loops, "STREAM_FROM", 0)
-    assert loops.streams(value)
-    streamed = (*scan.scan_sum(value, decay, initial, chain), *slopes(scan.scan_sum, [value, decay, initial], chain))
+    assert loops.streams(value.numpy())
+    streamed = (
+        *scan_ops.scan_sum(value, decay, initial, chain),
+        *slopes(scan_ops.scan_sum, [value, decay, initial], chain),
+    )
     for one, other in zip(stored, streamed, strict=True):
         assert torch.equal(one, other)
 
@@ -198,12 +195,12 @@ def test_two_threads_give_the_bits_of_one():
     results = []
     for threads in (2, 1):  # the suite goes on with one
         torch.set_num_threads(threads)
-        results.append(scan.scan_sum(value, None, initial, chain)[0])
-    assert loops.PARALLEL_FROM < 4001 * 64
+        results.append(scan_ops.scan_sum(value, None, initial, chain)[0])
+    assert parallel.PARALLEL_FROM < 4001 * 64
     assert torch.equal(*results)
 
 
-@pytest.mark.parametrize("form", [scan.scan_sum, scan.doubling_scan_sum])
+@pytest.mark.parametrize("form", [scan_ops.scan_sum, scan_plain.scan_sum])
 def test_a_chain_of_a_million_keeps_its_digits_in_float32(form):
     rows = 1_000_000
     value = torch.full((rows, 1), 0.1, dtype=torch.float32)

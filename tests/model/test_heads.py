@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Config
-from tapgnn.compiled.pair_score import plainly_weigh_pairs, weigh_pairs
-from tapgnn.model.heads import Direct, make_head
+from tapgnn.compiled.pair_score import plain_weigh_pairs, weigh_pairs
+from tapgnn.model.backend import COMPILED
+from tapgnn.model.heads import Direct, PairInputs, make_head
 
 
 def rows(*shape, grad=False):
@@ -17,31 +18,31 @@ def rows(*shape, grad=False):
 @given(left=st.integers(1, 4), blocks=st.integers(0, 3), width=st.integers(1, 9), seed=st.integers(0, 99))
 def test_weighed_pairs_and_their_gradients_are_those_of_the_plain_form(left, blocks, width, seed):
     torch.manual_seed(seed)
-    given_rows = [rows(left * (1 + blocks), width, grad=True), *(rows(width, grad=True) for _ in range(3))]
+    given_rows = [rows(left * (1 + blocks), width, grad=True), rows(3, width, grad=True)]
     found = []
-    for form in (weigh_pairs, plainly_weigh_pairs):
-        scores = form(given_rows[0], left, *given_rows[1:])
+    for form in (weigh_pairs, plain_weigh_pairs):
+        scores = form(given_rows[0], left, given_rows[1])
         weights = torch.cos(torch.arange(len(scores), dtype=torch.float64))
         found.append((scores, *torch.autograd.grad((scores * weights).sum(), given_rows)))
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize(("facts", "walks"), [(5, 3), (5, 0), (0, 3)])
+@pytest.mark.parametrize(("statistics", "walks"), [(5, 3), (5, 0), (0, 3)])
 @pytest.mark.parametrize("blocks", [1, 2])
-def test_the_direct_network_has_the_value_and_the_gradients_of_its_layers(facts, walks, blocks):
+def test_the_direct_network_has_the_value_and_the_gradients_of_its_layers(statistics, walks, blocks):
     torch.manual_seed(0)
     left = 4
-    network = Direct(Config(head_width=6), facts, walks).double()
+    network = Direct(Config(head_width=6), statistics, walks).double()
     torch.nn.init.normal_(network.bias)
-    ends, pairs = rows(left * (1 + blocks), facts), rows(left * blocks, walks)
+    ends, pairs = rows(left * (1 + blocks), statistics), rows(left * blocks, walks)
     hidden = network.bias.expand(left * blocks, -1)
-    if facts:
+    if statistics:
         hidden = hidden + network.of_right(ends[left:]) + network.of_left(ends[:left]).repeat(blocks, 1)
     if walks:
         hidden = hidden + network.of_walks(pairs)
     plain = network.out(torch.relu(network.second(torch.relu(hidden)))).flatten()
-    found = network(ends if facts else None, pairs if walks else None, left)
+    found = network(PairInputs(ends, ends if statistics else None, pairs if walks else None, left))
     torch.testing.assert_close(found, plain, rtol=1e-10, atol=1e-12)
     weights = list(network.parameters())
     for one, other in zip(
@@ -56,8 +57,9 @@ def test_right_ends_in_blocks_score_as_pairs_one_by_one(head):
     network = make_head(Config(head=head, width=8, head_width=6), 5, 3).double()
     for weight in network.parameters():
         torch.nn.init.normal_(weight)
-    z, facts, walks = rows(9, 8), rows(9, 5), rows(6, 3)
-    together = network(z, facts, walks, 3)
+    z, statistics, walks = rows(9, 8), rows(9, 5), rows(6, 3)
+    together = network(PairInputs(z, statistics, walks, 3), COMPILED)
     for q in range(6):
         pair = [q % 3, 3 + q]
-        torch.testing.assert_close(network(z[pair], facts[pair], walks[[q]], 1), together[[q]], rtol=1e-10, atol=1e-12)
+        alone = network(PairInputs(z[pair], statistics[pair], walks[[q]], 1), COMPILED)
+        torch.testing.assert_close(alone, together[[q]], rtol=1e-10, atol=1e-12)

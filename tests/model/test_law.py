@@ -1,14 +1,24 @@
-"""The law: one `advance`, any cut of the stream, the same embeddings and state; and nothing sees the future."""
+"""The law: one `advance`, any cut of the stream, the same embeddings and state; and nothing sees the future.
+
+It holds for every model in every form that it runs in: what is served is what is tested.
+"""
 
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tapgnn import Events
+from tapgnn.model.backend import COMPILED, PLAIN
 
 from ..streams import KERNEL_NAMES, assert_same_state, cuts, streams, tiny_model
+from .forms import FORMS, MODELS, TOLERANCE, make_model, running
+
+every_form = pytest.mark.parametrize("form", FORMS)
+every_model = pytest.mark.parametrize("name", MODELS)
+# The patch of a form is undone within each example.
+few_examples = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def run(model, pieces):
@@ -22,26 +32,75 @@ def run(model, pieces):
     return rows, state
 
 
-@pytest.mark.parametrize("kernel", KERNEL_NAMES)
-@given(data=st.data(), layers=st.integers(1, 3), roles=st.booleans(), features=st.sampled_from([0, 2]))
-def test_any_cut_of_the_stream_gives_the_same_embeddings_and_state(kernel, data, layers, roles, features):
+@every_form
+@every_model
+@pytest.mark.parametrize("features", [0, 2])
+@given(data=st.data(), layers=st.integers(1, 3), node_features=st.sampled_from([0, 3]))
+@few_examples
+def test_any_cut_of_the_stream_gives_the_same_embeddings_and_state(
+    form, name, features, data, layers, node_features, monkeypatch
+):
     events = data.draw(streams(features=features))
-    model = tiny_model(
-        kernel, events.vocabulary, layers=layers, roles=roles, self_connection=roles, edge_features=features
-    )
-    whole, state = run(model, [events])
-    pieces, cut_state = run(model, data.draw(cuts(events)))
+    model = make_model(name, events.vocabulary, features, node_features, layers=layers)
+    with running(model, form, monkeypatch):
+        whole, state = run(model, [events])
+        pieces, cut_state = run(model, data.draw(cuts(events)))
     assert whole.keys() == pieces.keys()
     for place, row in whole.items():
         torch.testing.assert_close(pieces[place], row, rtol=1e-10, atol=1e-10)
     assert_same_state(state, cut_state)
 
 
+def crowd(features):
+    """Many events among few nodes, with ties."""
+    rng = np.random.default_rng(0)
+    size = 400
+    vectors = rng.normal(size=(size, features)) if features else None
+    time = np.sort(rng.integers(0, 300, size)) + 1e9
+    return Events.from_arrays(*rng.integers(0, 20, (2, size)), time, vectors)
+
+
+def answers(model, events):
+    """All that can be asked between two parts of a log and after both: representations and scores; and the state."""
+    first, chunk = events.between(-np.inf, 1e9 + 120), events.between(1e9 + 120, np.inf)
+    _, state = model.advance(first, model.empty_state())
+    trace, state = model.advance(chunk, state)
+    node = np.arange(-1, len(events.vocabulary))
+    found = [trace.embedding, model.score(trace, chunk.src, chunk.dst, chunk.time)]
+    found += [model.query(trace, chunk.src, chunk.time), model.query(state, node, state.clock + 1.0)]
+    found.append(model.link(model.past(state, np.append(node[3], node), state.clock + 2.0), 1))
+    return [rows.detach() for rows in found], state
+
+
+@every_model
+@pytest.mark.parametrize("dtype", TOLERANCE, ids=["float64", "float32"])
+@pytest.mark.parametrize("features", [0, 2])
+@pytest.mark.parametrize("node_features", [0, 3])
+def test_every_form_gives_the_same_numbers_and_so_does_every_cut(name, dtype, features, node_features, monkeypatch):
+    events, tolerance = crowd(features), TOLERANCE[dtype]
+    found = []
+    for form in FORMS:
+        model = make_model(name, events.vocabulary, features, node_features, dtype, span=300.0)
+        with running(model, form, monkeypatch):
+            whole, state = answers(model, events)
+            _, cut_state = run(model, events.chunks(7))
+        assert_same_state(state, cut_state, tolerance)
+        found.append((whole, state))
+    (expected, expected_state), *others = found
+    for rows, state in others:
+        assert_same_state(state, expected_state, tolerance)
+        for one, other in zip(rows, expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("backend", [COMPILED, PLAIN], ids=["compiled", "plain"])
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 @given(data=st.data())
-def test_gradients_within_a_chunk_do_not_depend_on_how_the_past_was_cut(kernel, data):
+@few_examples
+def test_gradients_within_a_chunk_do_not_depend_on_how_the_past_was_cut(backend, kernel, data):
     events = data.draw(streams())
     model = tiny_model(kernel, events.vocabulary)
+    model.backend = backend
     *past, chunk = [piece for piece in data.draw(cuts(events)) if len(piece)]
     together = events.slice(0, len(events) - len(chunk))
     found = []
@@ -59,10 +118,30 @@ def test_gradients_within_a_chunk_do_not_depend_on_how_the_past_was_cut(kernel, 
 
 
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
+@pytest.mark.parametrize("features", [0, 2])
+def test_both_backends_give_the_same_gradients(kernel, features):
+    events = crowd(features)
+    first, chunk, *_ = events.chunks(30)
+    found = []
+    for backend in (COMPILED, PLAIN):
+        model = tiny_model(kernel, events.vocabulary, edge_features=features)
+        model.backend = backend
+        _, state = model.advance(first, model.empty_state())
+        trace, _ = model.advance(chunk, state)
+        (model.score(trace, chunk.src, chunk.dst, chunk.time).sum() + trace.embedding.square().sum()).backward()
+        found.append({name: p.grad.to_dense() for name, p in model.named_parameters() if p.grad is not None})
+    assert found[0].keys() == found[1].keys()
+    for name, grad in found[0].items():
+        torch.testing.assert_close(found[1][name], grad, rtol=1e-8, atol=1e-9, msg=name)
+
+
+@every_form
+@every_model
 @given(data=st.data(), seed=st.integers(0, 2**32 - 1))
-def test_changing_anything_at_or_after_t_changes_nothing_asked_at_t(kernel, data, seed):
+@few_examples
+def test_changing_anything_at_or_after_t_changes_nothing_asked_at_t(form, name, data, seed, monkeypatch):
     events = data.draw(streams(features=1))
-    model = tiny_model(kernel, events.vocabulary, edge_features=1)
+    model = make_model(name, events.vocabulary, features=1, node_features=2)
     rng = np.random.default_rng(seed)
     moment = float(rng.choice(np.append(events.time, events.time[-1] + 1.0)))
     later = np.flatnonzero(events.time >= moment)
@@ -74,37 +153,30 @@ def test_changing_anything_at_or_after_t_changes_nothing_asked_at_t(kernel, data
     node = np.arange(-1, len(events.vocabulary))
     partner = np.roll(node, 1)
     asked = []
-    for log in (events, other):
-        trace, _ = model.advance(log, model.empty_state())
-        asked.append((model.query(trace, node, moment), model.score(trace, node, partner, moment)))
+    with running(model, form, monkeypatch):
+        for log in (events, other):
+            trace, _ = model.advance(log, model.empty_state())
+            asked.append((model.query(trace, node, moment), model.score(trace, node, partner, moment)))
     for before, after in zip(*asked, strict=True):
         assert torch.equal(before, after) or torch.allclose(before, after, rtol=1e-12, atol=1e-12)
 
 
+@every_form
 @given(data=st.data())
-def test_a_trace_answers_like_the_state_that_was_live_at_that_time(data):
+@few_examples
+def test_a_trace_answers_like_the_state_that_was_live_at_that_time(form, data, monkeypatch):
     """Queries into the middle of a chunk equal queries to a state that stopped there."""
     events = data.draw(streams())
     model = tiny_model("adaptive", events.vocabulary)
-    trace, _ = model.advance(events, model.empty_state())
     node = np.arange(-1, len(events.vocabulary))
     partner = np.roll(node, 1)
-    for moment in np.append(np.unique(events.time), events.time[-1] + 0.5):
-        stopped = events.between(-np.inf, moment)
-        _, state = model.advance(stopped, model.empty_state())
-        torch.testing.assert_close(model.query(trace, node, moment), model.query(state, node, moment))
-        torch.testing.assert_close(model.score(trace, node, partner, moment), model.score(state, node, partner, moment))
-
-
-@pytest.mark.parametrize("kernel", KERNEL_NAMES)
-def test_float32_agrees_across_cuts_within_its_tolerance(kernel):
-    rng = np.random.default_rng(0)
-    size = 400
-    events = Events.from_arrays(*rng.integers(0, 20, (2, size)), np.sort(rng.integers(0, 300, size)) + 1e9)
-    model = tiny_model(kernel, events.vocabulary, span=300.0).float()
-    _, whole = run(model, [events])
-    _, pieces = run(model, events.chunks(7))
-    assert_same_state(whole, pieces, tolerance=1e-4)
+    with running(model, form, monkeypatch):
+        trace, _ = model.advance(events, model.empty_state())
+        for moment in np.append(np.unique(events.time), events.time[-1] + 0.5):
+            _, state = model.advance(events.between(-np.inf, moment), model.empty_state())
+            torch.testing.assert_close(model.query(trace, node, moment), model.query(state, node, moment))
+            scores = (model.score(where, node, partner, moment) for where in (trace, state))
+            torch.testing.assert_close(*scores)
 
 
 @pytest.mark.parametrize("kernel", ["gcn", "mean", "attention", "adaptive"])

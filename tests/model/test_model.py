@@ -9,8 +9,12 @@ from hypothesis import strategies as st
 from tapgnn import Config, Events, Model
 from tapgnn.errors import ConfigError, LateEventError, QueryError, StateError, TapgnnError
 from tapgnn.model import PRESETS
+from tapgnn.model.backend import COMPILED, PLAIN
+from tapgnn.model.differentiable import Differentiable
 
 from ..streams import assert_same_state, streams, tiny_model
+
+ENCODERS = (COMPILED.encode_statistics, PLAIN.encode_statistics)
 
 
 @pytest.fixture
@@ -109,13 +113,12 @@ def test_a_node_is_active_once_it_has_a_history(events):
     node = np.array([0, 1, 2, -1] * 2)
     seen = set()
     for where, time in ((trace, events.time[1]), (trace, events.time[2]), (trace, 9.0), (state, 9.0)):
-        places = where.find(node, np.full(8, time))
+        past = where.past(node, np.full(8, time))
         names = [events.vocabulary.ids[v] if v >= 0 else None for v in node]
         before = events.between(-np.inf, time)
         met = {events.vocabulary.ids[v] for v in (*before.src, *before.dst)}
-        assert places.active().tolist() == [name in met for name in names]
-        assert places.plain_active().tolist() == places.active().tolist()
-        seen |= {tuple(places.active())}
+        assert model.active(past).tolist() == [name in met for name in names]
+        seen |= {tuple(model.active(past))}
     assert len(seen) > 1
 
 
@@ -129,7 +132,7 @@ def test_a_gradient_that_needs_rows_written_since_is_refused(events):
 
 
 def ask():
-    return torch.tensor([0]), torch.tensor([9.0], dtype=torch.float64)
+    return np.array([0]), np.array([9.0])
 
 
 @pytest.mark.parametrize("time", [4.0, 3.0])
@@ -163,7 +166,7 @@ def test_merged_late_events_are_exact_for_undecayed_sums_of_one_layer(kernel):
     assert state.clock == 3.0
     if kernel != "gcn":  # the senders' degrees at the true instant are gone
         torch.testing.assert_close(state.sums, in_order.sums)
-    torch.testing.assert_close(state.facts[1:4, :2], in_order.facts[1:4, :2])
+    torch.testing.assert_close(state.statistics[1:4, :2], in_order.statistics[1:4, :2])
 
 
 def test_node_features_reach_the_embeddings_of_known_and_new_nodes(events):
@@ -181,9 +184,9 @@ def test_node_features_reach_the_embeddings_of_known_and_new_nodes(events):
 
 
 @pytest.mark.parametrize("head", ["dot", "additive", "mlp"])
-@pytest.mark.parametrize("facts", [True, False])
-def test_every_head_scores_pairs_and_learns(events, head, facts):
-    model = tiny_model(vocabulary=events.vocabulary, head=head, facts=facts).train()
+@pytest.mark.parametrize("statistics", [True, False])
+def test_every_head_scores_pairs_and_learns(events, head, statistics):
+    model = tiny_model(vocabulary=events.vocabulary, head=head, statistics=statistics).train()
     trace, _ = model.advance(events, model.empty_state())
     model.score(trace, [0, 1], [1, 2], 3.0).sum().backward()
     touched = [name for name, p in model.named_parameters() if p.grad is not None and p.grad.to_dense().abs().sum() > 0]
@@ -238,7 +241,7 @@ def test_node_vectors_get_sparse_gradients(events):
         ({"origin": float("nan")}, "origin must be finite"),
         ({"half_lives": (0.0,)}, "half_lives must be positive"),
         ({"sketch_half_lives": (-1.0,)}, "sketch_half_lives must be positive"),
-        ({"facts": False}, "time_width"),
+        ({"statistics": False}, "time_width"),
         ({"edge_features": -1}, "negative"),
         ({"node_vectors": False}, "a learned vector, features, or both"),
         ({"depth": 3}, "unknown option 'depth'"),
@@ -278,14 +281,14 @@ def test_an_empty_chunk_changes_nothing(events):
 
 
 @given(data=st.data())
-def test_facts_are_encoded_the_same_in_plain_torch(data):
+def test_statistics_are_encoded_the_same_in_plain_torch(data):
     events = data.draw(streams())
     model = tiny_model(vocabulary=events.vocabulary)
     trace, state = model.advance(events, model.empty_state())
-    node = torch.arange(-1, len(events.vocabulary))
-    time = torch.full((len(node),), float(events.time[-1]), dtype=torch.float64)
-    for past in (trace.past(node, time), state.past(node, time + 2.0)):
-        model.facts.calibrate(model.facts.plain(past))
-        facts, encoded = model.facts.describe(past)
-        torch.testing.assert_close(facts, model.facts(past), rtol=1e-10, atol=1e-10)
-        torch.testing.assert_close(encoded, model.facts.encode(model.facts(past)), rtol=1e-8, atol=1e-8)
+    node, time, encoder = np.arange(-1, len(events.vocabulary)), float(events.time[-1]), model.statistics
+    for past in (model.past(trace, node, time), model.past(state, node, time + 2.0)):
+        rows = Differentiable(model).rows(past)
+        asked = (rows.statistics, rows.time, rows.seen)
+        encoder.calibrate(encoder.plain(*asked))
+        for found, plain in zip(*(form(encoder, *asked) for form in ENCODERS), strict=True):
+            torch.testing.assert_close(found, plain, rtol=1e-8, atol=1e-8)

@@ -1,10 +1,11 @@
-"""An adaptive block with a self connection in one pass each way: AGG, PROP, read and the end of the block.
+"""An adaptive block in one pass each way: AGG, PROP, read, and the end of the block.
 
     total_i = total_{i-1} f + sum of gate * value_u       count_i = count_{i-1} f + messages
-    h_i     = LayerNorm(relu(own * table_i + total_i / count_i))
+    h_i     = LayerNorm(relu(own * table_i + total_i / count_i))          with a self connection
+    h_i     = total_i / count_i                                           without: own is empty
 
 There is one factor f = exp(-rate . elapsed) a group of channels; the gate is that of the sender's role; sums and counts
-run in float64. The slopes run the same recurrence backward in time, in the type of the model.
+run in float64. Gradients run the same recurrence backward in time, in the type of the model.
 
 Time goes into waiting for memory: what can be made again from `total` is not kept, and rows are fetched before they are
 needed.
@@ -12,78 +13,84 @@ needed.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tapgnn.compiled.flow import Flow
-from tapgnn.compiled.layer_norm import begin_slope, end_slope, row_moments
-from tapgnn.compiled.numba_intrinsics import LINE, ROWS_AHEAD, fast, fetch, new_line, spread
-from tapgnn.compiled.scan_loops import over_segments, view
+from tapgnn.compiled.jit import fast, program
+from tapgnn.compiled.layer_norm import normalise_backward, relu_backward, row_moments
+from tapgnn.compiled.numba_intrinsics import LINE, ROWS_AHEAD, fetch, new_line, spread
+from tapgnn.compiled.parallel import parallel, view
+from tapgnn.compiled.products import empty_rows
 
 
-def fade_and_join(
-    value: Tensor,
-    gate: Tensor,
-    rate: Tensor,
-    table: Tensor,
-    own: Tensor,
-    scale: Tensor,
-    shift: Tensor,
-    index: Tensor,
-    flow: Flow,
-    carried: Tensor,
-    row: Tensor | None,
-) -> tuple[Tensor, Tensor]:
-    """Embeddings [T, d] and the last state [C, d + G] (float64), on the CPU.
+class BlockWeights(NamedTuple):
+    """What gradients flow to.
 
-    gate [2, d], rate [2, G] (float64); table [R, d] holds the block's inputs and row [T] that of each temporal node
-    (None: its own); own, scale, shift [d].
+    value [R, d] what messages carry, gate [2, d] by role of the sender, rate [2, G] (float64) on both clocks, table
+    [S, d] the block's inputs; own, scale, shift [d], or [0] without a self connection.
     """
-    weights = (value, gate, rate, table, own, scale, shift)
-    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in weights):
-        return _FadeAndJoin.apply(*weights, index, flow, carried, row)  # type: ignore[no-untyped-call,no-any-return]
-    out, last, *_ = _forward(*weights, index, flow, carried, row)
-    return out, last
+
+    value: Any
+    gate: Any
+    rate: Any
+    table: Any
+    own: Any
+    scale: Any
+    shift: Any
 
 
-def _forward(
-    value: Tensor,
-    gate: Tensor,
-    rate: Tensor,
-    table: Tensor,
-    own: Tensor,
-    scale: Tensor,
-    shift: Tensor,
-    index: Tensor,
-    flow: Flow,
-    carried: Tensor,
-    row: Tensor | None,
-) -> tuple[Tensor, ...]:
-    """Embeddings, last state, and what the backward needs: row, factor [T, G], total [T, d], count [T, G], moments."""
-    rows, width = flow.size, value.shape[1]
-    row = torch.arange(rows) if row is None else row
-    factor = torch.exp(-flow.elapsed @ rate.detach())
-    total, out = value.new_empty(rows, width), value.new_empty(rows, width)
-    count, moments = value.new_empty(rows, rate.shape[1]), value.new_empty(rows, 2)
-    last = torch.empty_like(carried, memory_format=torch.contiguous_format)
-    given = [view(tensor) for tensor in (flow.inbox, flow.role, index, factor, value, gate)]
-    joined = [view(tensor) for tensor in (table, row, own, scale, shift)]
-    filled = [tensor.numpy() for tensor in (total, count, moments, out, last)]
-    over_segments(fade_chains, view(flow.chain), width, *given, carried.numpy(), *joined, *filled)
-    return out, last, row, factor, total, count, moments
+class Links(NamedTuple):
+    """Along what they flow: inbox [T+1], role and index [2E] (the row of `value` that a message carries), elapsed
+    [T, 2], row [T] of `table`, and the carried states [C, d + G] (float64).
+    """
+
+    inbox: Any
+    role: Any
+    index: Any
+    elapsed: Any
+    row: Any
+    carried: Any
 
 
-class _FadeAndJoin(torch.autograd.Function):
+class Filled(NamedTuple):
+    """What the forward pass leaves: factor and count [T, G], total and out [T, d], moments [T, 2], last [C, d + G]."""
+
+    factor: Any
+    count: Any
+    total: Any
+    out: Any
+    moments: Any
+    last: Any
+
+
+class Gradients(NamedTuple):
+    """Those of the weights; by_channel [5, d] has own, scale, shift, and what becomes that of the rates."""
+
+    value: Any
+    gate: Any
+    rate: Any
+    table: Any
+    by_channel: Any
+
+
+def adaptive_block(weights: BlockWeights, chain: Tensor, links: Links, distinct: bool) -> tuple[Tensor, Tensor]:
+    """Embeddings [T, d] and the last states [C, d + G]; distinct: every row of the table is one temporal node's."""
+    return _AdaptiveBlock.apply(distinct, chain, links, *weights)  # type: ignore[no-untyped-call,no-any-return]
+
+
+class _AdaptiveBlock(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, *arguments: Any) -> tuple[Tensor, Tensor]:
-        value, gate, rate, table, own, scale, _, index, flow, carried, row = arguments
-        out, last, *kept = _forward(*arguments)
-        ctx.save_for_backward(index, value, gate, table, own, scale, *kept)
-        ctx.flow, ctx.carried, ctx.alone, ctx.groups = flow, carried, row is None, rate.shape[1]
+    def forward(ctx: Any, distinct: bool, chain: Tensor, links: Links, *given: Tensor) -> tuple[Tensor, Tensor]:
+        weights = BlockWeights(*map(view, given))
+        arrays = Links(*map(view, links))
+        filled = decay_chains(view(chain), weights, arrays)
+        ctx.save_for_backward(chain, *given)
+        ctx.distinct, ctx.links, ctx.filled = distinct, arrays, filled
+        out, last = torch.from_numpy(filled.out), torch.from_numpy(filled.last)
         ctx.mark_non_differentiable(last)
         ctx.set_materialize_grads(False)
         return out, last
@@ -91,16 +98,49 @@ class _FadeAndJoin(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
-        flow: Flow = ctx.flow
-        _, value, gate, table, *_ = ctx.saved_tensors
-        to_value, to_gate = value.new_zeros(value.shape), gate.new_zeros(gate.shape)
-        to_table = table.new_empty(table.shape) if ctx.alone else table.new_zeros(table.shape)
-        to_rows, to_rate = grad.new_empty(5, grad.shape[1]), flow.elapsed.new_empty(2, ctx.groups)
-        given = (flow.chain, flow.inbox, flow.role, flow.elapsed, *ctx.saved_tensors, grad)
-        filled = (to_value, to_gate, to_table, to_rows, to_rate)
-        arrays = [view(tensor) for tensor in given], [tensor.numpy() for tensor in filled]
-        _unfade(ctx.alone, ctx.carried.numpy(), *arrays[0], *arrays[1])
-        return to_value, to_gate, to_rate, to_table, *to_rows[:3], None, None, None, None
+        chain, *given = ctx.saved_tensors
+        weights = BlockWeights(*map(view, given))
+        # Rows of the matrix library's making are aligned as it wants them.
+        value, gate, rate, table = given[:4]
+        to_table = value.new_empty(table.shape) if ctx.distinct else value.new_zeros(table.shape)
+        to_value, to_gate, to_rate = (
+            value.new_zeros(value.shape),
+            gate.new_zeros(gate.shape),
+            rate.new_empty(rate.shape),
+        )
+        grads = (to_value, to_gate, to_rate, to_table)
+        by_channel = to_value.new_empty(5, to_value.shape[1])
+        filled = Gradients(*(tensor.numpy() for tensor in (*grads, by_channel)))
+        _decay_backward(ctx.distinct, view(chain), weights, ctx.links, ctx.filled, view(grad), filled)
+        if not len(weights.own):
+            return None, None, None, *grads[:3], None, None, None, None
+        return None, None, None, *grads, *by_channel[:3]
+
+
+@program
+def decay_chains(chain, weights, links):  # type: ignore[no-untyped-def]
+    """The forward pass: `Filled`."""
+    rows, width, groups = len(links.row), weights.value.shape[1], weights.rate.shape[1]
+    filled = Filled(
+        _factors(links.elapsed, weights.rate),
+        empty_rows(rows, groups, weights.value),
+        empty_rows(rows, width, weights.value),
+        empty_rows(rows, width, weights.value),
+        empty_rows(rows, 2, weights.value),
+        empty_rows(len(links.carried), width + groups, links.carried),
+    )
+    _decay_forward(chain, width, (weights, links, filled))
+    return filled
+
+
+@fast
+def _factors(elapsed, rate):  # type: ignore[no-untyped-def]
+    """[T, G] what is left after a pause of `elapsed` [T, 2] at each rate [2, G]."""
+    factor = np.empty((len(elapsed), rate.shape[1]))
+    for i in range(len(elapsed)):
+        for g in range(rate.shape[1]):
+            factor[i, g] = np.exp(-elapsed[i, 0] * rate[0, g] - elapsed[i, 1] * rate[1, g])
+    return factor
 
 
 @fast
@@ -120,34 +160,18 @@ def _spread_shares(borders, count, i, shares, by_channel):  # type: ignore[no-un
     spread(borders, shares, by_channel)
 
 
+@parallel
 @fast
-def fade_chains(  # type: ignore[no-untyped-def]
-    first,
-    last,
-    chain,
-    inbox,
-    role,
-    index,
-    factor,
-    value,
-    gate,
-    carried,
-    table,
-    row,
-    own,
-    scale,
-    shift,
-    total,
-    count,
-    moments,
-    out,
-    final,
-):
-    """Fill total, count, moments and out of the temporal nodes, and the final rows, of chains first to last."""
+def _decay_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
+    """Fill the rows of chains first to last."""
+    weights, links, filled = arrays
+    value, gate, _, table, own, scale, shift = weights
+    inbox, role, index, _, row, carried = links
+    factor, count, total, out, moments, final = filled
     width, groups, end = value.shape[1], factor.shape[1], len(row) - 1
     sums, counts, shares = new_line(width, carried), new_line(groups, carried), new_line(groups, carried)
     kept, share, joined = new_line(width + LINE, carried), new_line(width + LINE, value), new_line(width, value)
-    borders, nothing = _borders(width, groups), value.dtype.type(0)
+    borders, zero = _borders(width, groups), value.dtype.type(0)
     if chain[first] < chain[last]:
         spread(borders, factor[chain[first]], kept)
     for c in range(first, last):
@@ -171,11 +195,15 @@ def fade_chains(  # type: ignore[no-untyped-def]
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
                     sums[j] += value[u, j] * gate[r, j]
-            mine = row[i]
             for j in range(width):
                 total[i, j] = sums[j]
+            if len(own) == 0:
+                for j in range(width):
+                    out[i, j] = total[i, j] * share[j]
+                continue
+            mine = row[i]
             for j in range(width):
-                joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], nothing)
+                joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], zero)
             mean, inverse = row_moments(joined)
             moments[i, 0], moments[i, 1] = mean, inverse
             for j in range(width):
@@ -187,45 +215,22 @@ def fade_chains(  # type: ignore[no-untyped-def]
 
 
 @fast
-def _unfade(  # type: ignore[no-untyped-def]
-    alone,
-    carried,
-    chain,
-    inbox,
-    role,
-    elapsed,
-    index,
-    value,
-    gate,
-    table,
-    own,
-    scale,
-    row,
-    factor,
-    total,
-    count,
-    moments,
-    grad,
-    to_value,
-    to_gate,
-    to_table,
-    to_rows,
-    to_rate,
-):
-    """alone: no two temporal nodes have the same row of the table, and every row is one's.
-
-    Rows of to_rows: own, scale, shift, and by channel what becomes to_rate, the slope of either clock's rate.
-    """
-    width, groups, nothing = grad.shape[1], factor.shape[1], grad.dtype.type(0)
-    flow, flow_count, joined = new_line(width, grad), new_line(width, grad), new_line(width, grad)
-    centred, slope, to_own = new_line(width, grad), new_line(width, grad), new_line(width, grad)
-    to_scale, to_shift = new_line(width, grad), new_line(width, grad)
-    by_time, by_events = new_line(width, grad), new_line(width, grad)
+def _decay_backward(distinct, chain, weights, links, filled, grad_out, grads):  # type: ignore[no-untyped-def]
+    """Fill the gradients; those of rows that several temporal nodes share add up."""
+    value, gate, _, table, own, scale, _ = weights
+    inbox, role, index, elapsed, row, carried = links
+    factor, count, total, _, moments, _ = filled
+    grad_value, grad_gate, grad_rate, grad_table, by_channel = grads
+    width, groups, zero = grad_out.shape[1], factor.shape[1], grad_out.dtype.type(0)
+    flow, flow_count, joined = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
+    centred, grad, grad_own = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
+    grad_scale, grad_shift = new_line(width, grad_out), new_line(width, grad_out)
+    by_time, by_events = new_line(width, grad_out), new_line(width, grad_out)
     room = width + LINE
-    kept, share, before = new_line(room, grad), new_line(room, grad), new_line(room, grad)
+    kept, share, before = new_line(room, grad_out), new_line(room, grad_out), new_line(room, grad_out)
     borders, shares = _borders(width, groups), new_line(groups, factor)
     for j in range(width):
-        to_own[j] = to_scale[j] = to_shift[j] = by_time[j] = by_events[j] = 0
+        grad_own[j] = grad_scale[j] = grad_shift[j] = by_time[j] = by_events[j] = 0
     if len(count):
         _spread_shares(borders, count, len(count) - 1, shares, share)
     # From the last row to the first, without a break between chains: a plain run through memory.
@@ -235,12 +240,12 @@ def _unfade(  # type: ignore[no-untyped-def]
         for i in range(chain[c + 1] - 1, chain[c] - 1, -1):
             for m in range(inbox[max(i - 2, 0)], inbox[max(i - 1, 0)]):
                 fetch(value, index[m])
-                fetch(to_value, index[m])
+                fetch(grad_value, index[m])
             ahead = max(i - ROWS_AHEAD, 0)
-            fetch(grad, ahead)
+            fetch(grad_out, ahead)
             fetch(total, ahead)
             fetch(table, row[ahead])
-            fetch(to_table, row[ahead])
+            fetch(grad_table, row[ahead])
             spread(borders, factor[i], kept)
             if i > chain[c]:
                 spread(borders, count[i - 1], before)
@@ -248,44 +253,50 @@ def _unfade(  # type: ignore[no-untyped-def]
                 spread(borders, carried[c, width:], before)
             mine, inverse = row[i], moments[i, 1]
             for j in range(width):
-                joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], nothing)
-                slope[j] = grad[i, j]
-            pull, twist = begin_slope(joined, moments, i, scale, centred, slope, to_scale, to_shift)
-            if alone:
+                grad[j] = grad_out[i, j]
+            if len(own):
                 for j in range(width):
-                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist, nothing)
-                    to_table[mine, j] = slope[j] * own[j]
-            else:
+                    joined[j] = max(own[j] * table[mine, j] + total[i, j] * share[j], zero)
+                mean, product = normalise_backward(joined, moments, i, scale, centred, grad, grad_scale, grad_shift)
                 for j in range(width):
-                    slope[j] = end_slope(joined[j], slope[j], centred[j], inverse, pull, twist, nothing)
-                    to_table[mine, j] += slope[j] * own[j]
+                    grad[j] = relu_backward(joined[j], grad[j], centred[j], inverse, mean, product, zero)
+                if distinct:
+                    for j in range(width):
+                        grad_table[mine, j] = grad[j] * own[j]
+                else:
+                    for j in range(width):
+                        grad_table[mine, j] += grad[j] * own[j]
+                for j in range(width):
+                    grad_own[j] += grad[j] * table[mine, j]
             for j in range(width):
-                to_own[j] += slope[j] * table[mine, j]
-                flow[j] += slope[j] * share[j]
-                flow_count[j] -= slope[j] * share[j] * share[j] * total[i, j]
+                flow[j] += grad[j] * share[j]
+                flow_count[j] -= grad[j] * share[j] * share[j] * total[i, j]
             _spread_shares(borders, count, max(i - 1, 0), shares, share)
             for m in range(inbox[i], inbox[i + 1]):
                 u, r = index[m], 1 - role[m]
                 for j in range(width):
-                    to_value[u, j] += flow[j] * gate[r, j]
-                    to_gate[r, j] += flow[j] * value[u, j]
+                    grad_value[u, j] += flow[j] * gate[r, j]
+                    grad_gate[r, j] += flow[j] * value[u, j]
             if i > chain[c]:
-                _fade_slopes(total, i - 1, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
+                _carry_back(total, i - 1, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
             else:
-                _fade_slopes(carried, c, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
+                _carry_back(carried, c, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
     for j in range(width):
-        to_rows[0, j], to_rows[1, j], to_rows[2, j] = to_own[j], to_scale[j], to_shift[j]
-        to_rows[3, j], to_rows[4, j] = by_time[j], by_events[j]
+        by_channel[0, j], by_channel[1, j], by_channel[2, j] = grad_own[j], grad_scale[j], grad_shift[j]
+        by_channel[3, j], by_channel[4, j] = by_time[j], by_events[j]
     for k in range(2):
         for g in range(groups):
-            to_rate[k, g] = 0.0
+            grad_rate[k, g] = 0.0
             for j in range(borders[g], borders[g + 1]):
-                to_rate[k, g] += to_rows[3 + k, j]
+                grad_rate[k, g] += by_channel[3 + k, j]
 
 
 @fast
-def _fade_slopes(former, r, kept, before, elapsed, i, flow, flow_count, by_time, by_events):  # type: ignore[no-untyped-def]
-    """Carry the slopes of sums and counts over the pause before row i, with those of the rates; former has the sums."""
+def _carry_back(former, r, kept, before, elapsed, i, flow, flow_count, by_time, by_events):  # type: ignore[no-untyped-def]
+    """Carry the gradients of sums and counts over the pause before row i, with those of the rates.
+
+    Row r of `former` has the sums before the pause.
+    """
     kind = flow.dtype.type
     pause, ticks = kind(elapsed[i, 0]), kind(elapsed[i, 1])
     for j in range(len(flow)):

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from tapgnn.compiled.numba_intrinsics import fast
+from tapgnn.compiled.jit import fast, program
+from tapgnn.compiled.numba_intrinsics import new_line
+from tapgnn.compiled.products import empty_rows
 
 EPSILON = 1e-5
 
 
-def join_and_normalise(mine: Tensor, own: Tensor, read: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+def join_and_normalise(mine: Tensor, own: Tensor, scale: Tensor, shift: Tensor, read: Tensor) -> Tensor:
     """[T, d] from a node's own rows [T, d] and what it reads [T, d]; own, scale and shift [d]."""
     return layer_norm(torch.relu(own * mine + read), scale.shape, scale, shift, EPSILON)
 
@@ -34,28 +36,53 @@ def row_moments(joined: Any) -> tuple[Any, Any]:
 
 
 @fast
-def begin_slope(
-    joined: Any, moments: Any, i: Any, scale: Any, centred: Any, slope: Any, to_scale: Any, to_shift: Any
+def normalise_backward(
+    joined: Any, moments: Any, i: Any, scale: Any, centred: Any, grad: Any, grad_scale: Any, grad_shift: Any
 ) -> tuple[Any, Any]:
-    """Prepare slope [d], that of what was normalised, and centred [d] for `end_slope`; gives the two means it takes.
+    """Prepare grad [d], that of what was normalised, and centred [d] for `relu_backward`; gives the two means it takes.
 
-    moments [., 2] has those of joined [d] in row i. What it says of scale and shift is added to to_scale and to_shift.
+    moments [., 2] has those of joined [d] in row i. The gradients of scale and shift are added to theirs.
     """
     kind, width = joined.dtype.type, len(joined)
     share = kind(1) / kind(width)
     mean, inverse = moments[i, 0], moments[i, 1]
-    pull, twist = kind(0), kind(0)
+    mean_grad, mean_product = kind(0), kind(0)
     for j in range(width):
         centred[j] = (joined[j] - mean) * inverse
-        to_scale[j] += slope[j] * centred[j]
-        to_shift[j] += slope[j]
-        slope[j] *= scale[j]
-        pull += slope[j]
-        twist += slope[j] * centred[j]
-    return pull * share, twist * share
+        grad_scale[j] += grad[j] * centred[j]
+        grad_shift[j] += grad[j]
+        grad[j] *= scale[j]
+        mean_grad += grad[j]
+        mean_product += grad[j] * centred[j]
+    return mean_grad * share, mean_product * share
 
 
 @fast
-def end_slope(joined: Any, slope: Any, centred: Any, inverse: Any, pull: Any, twist: Any, nothing: Any) -> Any:
-    """The slope of one number before relu and normalisation; nothing is 0 in its type."""
-    return inverse * (slope - pull - centred * twist) if joined > nothing else nothing
+def relu_backward(
+    joined: Any, grad: Any, centred: Any, inverse: Any, mean_grad: Any, mean_product: Any, zero: Any
+) -> Any:
+    """The gradient of one number before relu and normalisation."""
+    return inverse * (grad - mean_grad - centred * mean_product) if joined > zero else zero
+
+
+@program
+def end_block(read, table, row, own, scale, shift):  # type: ignore[no-untyped-def]
+    """[T, d] of what temporal nodes read [T, d] and their rows of the block's inputs; without own, as it was read."""
+    if len(own) == 0:
+        return read
+    out = empty_rows(read.shape[0], read.shape[1], read)
+    _end_rows(read, table, row, own, scale, shift, out)
+    return out
+
+
+@fast
+def _end_rows(read: Any, table: Any, row: Any, own: Any, scale: Any, shift: Any, out: Any) -> None:
+    width = read.shape[1]
+    joined, zero = new_line(width, read), read.dtype.type(0)
+    for i in range(len(read)):
+        mine = row[i]
+        for j in range(width):
+            joined[j] = max(own[j] * table[mine, j] + read[i, j], zero)
+        mean, inverse = row_moments(joined)
+        for j in range(width):
+            out[i, j] = (joined[j] - mean) * inverse * scale[j] + shift[j]

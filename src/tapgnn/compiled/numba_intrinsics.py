@@ -1,4 +1,4 @@
-"""How loops over rows are compiled, and what they need that numba has no word for.
+"""What loops over rows need that numba has no word for.
 
 Three things make such a loop slow that do not show in its text. A row cut out of an array is counted up and down
 (`row_at` is not). The compiler cannot know that two arrays do not overlap, and checks it before every loop (a
@@ -8,34 +8,19 @@ the cache (`spread` writes many at once).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numba as nb
 from llvmlite import ir
 from numba import carray  # type: ignore[attr-defined]
 from numba.core import types
 from numba.extending import intrinsic
 
+from tapgnn.compiled.jit import fast
+
 # float32 numbers in a cache line.
 LINE = 16
 # How many rows before its turn a scattered row is fetched.
 ROWS_AHEAD = 4
-
-
-def compiled(function: Callable[..., Any], *flags: str) -> Callable[..., Any]:
-    """Compile a loop that may run beside others of its kind.
-
-    Inlined into other compiled code: a shared copy would be compiled anew with each caller, and which of the copies a
-    process takes depends on what it loads first. With sums in another order, a seed would not reproduce a run.
-    """
-    fastmath = {"contract", "nsz", *flags}
-    return nb.njit(nogil=True, cache=True, inline="always", fastmath=fastmath, error_model="numpy")(function)
-
-
-def fast(function: Callable[..., Any]) -> Callable[..., Any]:
-    """`compiled`, with sums over a row in whatever order is fastest. Infinities are kept: times of what never was."""
-    return compiled(function, "reassoc")
 
 
 def emit_fetch(builder: Any, address: Any) -> None:

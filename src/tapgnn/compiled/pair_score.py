@@ -10,30 +10,30 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tapgnn.compiled.numba_intrinsics import fast, new_line
+from tapgnn.compiled.jit import fast
+from tapgnn.compiled.numba_intrinsics import new_line
+from tapgnn.compiled.parallel import view
 
 
-def weigh_pairs(z: Tensor, left: int, by_left: Tensor, by_right: Tensor, by_product: Tensor) -> Tensor:
-    """[Q] from z [n, d]; the three weights are [d]."""
-    if z.device.type != "cpu":
-        return plainly_weigh_pairs(z, left, by_left, by_right, by_product)
-    return _Weigh.apply(z, left, by_left, by_right, by_product)  # type: ignore[no-untyped-call,no-any-return]
+def weigh_pairs(z: Tensor, left: int, weights: Tensor) -> Tensor:
+    """[Q] from z [n, d] and weights [3, d]: a, b and c."""
+    return _Weigh.apply(z, left, weights)  # type: ignore[no-untyped-call,no-any-return]
 
 
-def plainly_weigh_pairs(z: Tensor, left: int, by_left: Tensor, by_right: Tensor, by_product: Tensor) -> Tensor:
+def plain_weigh_pairs(z: Tensor, left: int, weights: Tensor) -> Tensor:
     """`weigh_pairs` in plain torch."""
+    by_left, by_right, by_product = weights
     ours = z[:left]
     theirs = z[left:].view(-1, *ours.shape) if left else z[None, :0]
-    return (ours @ by_left + (theirs * (by_right + by_product * ours)).sum(dim=2)).flatten()
+    logits: Tensor = ours @ by_left + (theirs * (by_right + by_product * ours)).sum(dim=2)
+    return logits.flatten()
 
 
 class _Weigh(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, z: Tensor, left: int, by_left: Tensor, by_right: Tensor, by_product: Tensor) -> Tensor:
-        weights = torch.stack([by_left, by_right, by_product])
-        z = z.contiguous()
+    def forward(ctx: Any, z: Tensor, left: int, weights: Tensor) -> Tensor:
         out = z.new_empty(len(z) - left)
-        _weigh(left, *(tensor.detach().numpy() for tensor in (z, weights, out)))
+        weigh(left, view(z), view(weights), view(out))
         ctx.save_for_backward(z, weights)
         ctx.left = left
         return out
@@ -41,13 +41,15 @@ class _Weigh(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         z, weights = ctx.saved_tensors
-        to_z, slopes = torch.empty_like(z), torch.empty_like(weights)
-        _unweigh(ctx.left, *(tensor.contiguous().numpy() for tensor in (grad, z, weights, to_z, slopes)))
-        return to_z, None, *slopes
+        grad_z = torch.empty_like(z, memory_format=torch.contiguous_format)
+        grad_weights = torch.empty_like(weights, memory_format=torch.contiguous_format)
+        _weigh_backward(ctx.left, *map(view, (grad, z, weights, grad_z, grad_weights)))
+        return grad_z, None, grad_weights
 
 
 @fast
-def _weigh(left: Any, z: Any, weights: Any, out: Any) -> None:
+def weigh(left: Any, z: Any, weights: Any, out: Any) -> None:
+    """Fill out [Q]."""
     for q in range(len(out)):
         u, v, total = q % left, left + q, z.dtype.type(0)
         for j in range(z.shape[1]):
@@ -56,7 +58,7 @@ def _weigh(left: Any, z: Any, weights: Any, out: Any) -> None:
 
 
 @fast
-def _unweigh(left: Any, grad: Any, z: Any, weights: Any, to_z: Any, slopes: Any) -> None:
+def _weigh_backward(left: Any, grad: Any, z: Any, weights: Any, grad_z: Any, grad_weights: Any) -> None:
     width = z.shape[1]
     to_ours, to_left, to_right = new_line(width, z), new_line(width, z), new_line(width, z)
     to_product = new_line(width, z)
@@ -67,15 +69,15 @@ def _unweigh(left: Any, grad: Any, z: Any, weights: Any, to_z: Any, slopes: Any)
         for j in range(width):
             to_ours[j] = 0
         for q in range(u, len(grad), left):
-            slope, v = grad[q], left + q
-            total += slope
+            g, v = grad[q], left + q
+            total += g
             for j in range(width):
-                to_z[v, j] = slope * (weights[1, j] + weights[2, j] * z[u, j])
-                to_ours[j] += slope * z[v, j]
+                grad_z[v, j] = g * (weights[1, j] + weights[2, j] * z[u, j])
+                to_ours[j] += g * z[v, j]
         for j in range(width):
-            to_z[u, j] = total * weights[0, j] + to_ours[j] * weights[2, j]
+            grad_z[u, j] = total * weights[0, j] + to_ours[j] * weights[2, j]
             to_left[j] += total * z[u, j]
             to_right[j] += to_ours[j]
             to_product[j] += to_ours[j] * z[u, j]
     for j in range(width):
-        slopes[0, j], slopes[1, j], slopes[2, j] = to_left[j], to_right[j], to_product[j]
+        grad_weights[0, j], grad_weights[1, j], grad_weights[2, j] = to_left[j], to_right[j], to_product[j]

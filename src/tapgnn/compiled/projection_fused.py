@@ -1,4 +1,7 @@
-"""The projection with facts in one pass each way: LayerNorm(relu(own * h + facts W + b)), h read where it stands."""
+"""The projection with statistics in one pass each way: LayerNorm(relu(own * h + known + b)), h read where it stands.
+
+known [Q, d] is what the statistics of a query say of it.
+"""
 
 from __future__ import annotations
 
@@ -8,106 +11,81 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from tapgnn.compiled.layer_norm import begin_slope, end_slope, join_and_normalise, row_moments
-from tapgnn.compiled.numba_intrinsics import ROWS_AHEAD, fast, fetch, new_line
-from tapgnn.compiled.row_lookup import Rows, fetch_row
-from tapgnn.compiled.scan_loops import view
+from tapgnn.compiled.jit import fast, program
+from tapgnn.compiled.layer_norm import join_and_normalise, normalise_backward, relu_backward, row_moments
+from tapgnn.compiled.numba_intrinsics import ROWS_AHEAD, fetch, new_line
+from tapgnn.compiled.parallel import view
+from tapgnn.compiled.products import empty_rows
+from tapgnn.compiled.row_lookup import Rows, fetch_row, plain_pick
 
 
-class Weights(NamedTuple):
-    """The weights [d, f] and bias [d] of the facts; own, scale and shift [d]."""
+class JoinWeights(NamedTuple):
+    """bias, own, scale and shift [d]."""
 
-    weight: Tensor
-    bias: Tensor
-    own: Tensor
-    scale: Tensor
-    shift: Tensor
-
-
-def join_rows(rows: Rows, facts: Tensor, more: Tensor | None, weights: Weights) -> Tensor:
-    """z [Q, d] of embeddings (rows) and facts [Q, f]; more [Q, d] is added to what the facts say."""
-    if facts.device.type != "cpu":
-        return plainly_join_rows(rows, facts, more, weights)
-    places = (rows.place, rows.row, rows.carried, rows.arena)
-    return _Join.apply(rows.here, more, *weights, facts, *places)  # type: ignore[no-untyped-call,no-any-return]
+    bias: Any
+    own: Any
+    scale: Any
+    shift: Any
 
 
-def plainly_join_rows(rows: Rows, facts: Tensor, more: Tensor | None, weights: Weights) -> Tensor:
+def join_rows(rows: Rows, known: Tensor, weights: JoinWeights) -> Tensor:
+    """z [Q, d] of embeddings (rows) and what is known [Q, d], which is used up."""
+    return _Join.apply(known, *weights, *rows)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def plain_join_rows(rows: Rows, known: Tensor, weights: JoinWeights) -> Tensor:
     """`join_rows` in plain torch."""
-    weight, bias, own, scale, shift = weights
-    known = torch.addmm(bias, facts, weight.T)
-    return join_and_normalise(rows.plain_tensor(), own, known if more is None else known + more, scale, shift)
+    bias, own, scale, shift = weights
+    return join_and_normalise(plain_pick(rows), own, scale, shift, known + bias)
 
 
 class _Join(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        here: Tensor,
-        more: Tensor | None,
-        weight: Tensor,
-        bias: Tensor,
-        own: Tensor,
-        scale: Tensor,
-        shift: Tensor,
-        facts: Tensor,
-        place: Tensor,
-        row: Tensor,
-        carried: Tensor,
-        arena: Tensor,
-    ) -> Tensor:
-        joined = facts @ weight.T
-        if more is not None:
-            joined += more
-        out, moments = torch.empty_like(joined), joined.new_empty(len(joined), 2)
-        given = (place, row, here, carried, arena, bias, own, scale, shift)
-        join(*[view(tensor) for tensor in given], *[tensor.numpy() for tensor in (joined, moments, out)])
+    def forward(ctx: Any, known: Tensor, *given: Tensor) -> Tensor:
+        weights, rows = JoinWeights(*map(view, given[:4])), Rows(*map(view, given[4:]))
+        joined = known.detach().contiguous()
+        out, moments = join(rows, joined.numpy(), weights)
+        _, own, scale, _, place, row, here, carried, arena = given
         # The arena may be written to before the backward, which then is refused: it is kept only where it is needed.
         arena = arena if bool((place < 0).any()) else arena.new_empty(0, arena.shape[1])
-        ctx.save_for_backward(place, row, here, carried, arena, own, scale, joined, moments, facts)
-        ctx.more = more is not None
-        return out
+        ctx.save_for_backward(own, scale, joined, place, row, here, carried, arena)
+        ctx.moments = moments
+        return torch.from_numpy(out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        *given, facts = ctx.saved_tensors
-        to_here, to_known = grad.new_zeros(given[2].shape), grad.new_empty(grad.shape)
-        to_rows = grad.new_empty(4, grad.shape[1])
-        filled = [tensor.numpy() for tensor in (to_here, to_known, to_rows)]
-        _unjoin(*[view(tensor) for tensor in (*given, grad)], *filled)
-        to_weight = (facts.T @ to_known).T
-        to_more = to_known if ctx.more else None
-        return to_here, to_more, to_weight, to_rows[3], *to_rows[:3], None, None, None, None, None
+        own, scale, joined, *rows = ctx.saved_tensors
+        grad_here, grad_known = grad.new_zeros(rows[2].shape), grad.new_empty(grad.shape)
+        by_channel = grad.new_empty(4, grad.shape[1])
+        given = (view(own), view(scale), view(joined), ctx.moments, view(grad))
+        _join_backward(Rows(*map(view, rows)), *given, *map(view, (grad_here, grad_known, by_channel)))
+        return grad_known, *by_channel, None, None, grad_here, None, None
+
+
+@program
+def join(rows, joined, weights):  # type: ignore[no-untyped-def]
+    """z and the moments [Q, 2]; joined [Q, d] holds what is known but for the bias, and then what is normalised."""
+    out = empty_rows(len(joined), joined.shape[1], joined)
+    moments = empty_rows(len(joined), 2, joined)
+    _join(rows, joined, weights, moments, out)
+    return out, moments
 
 
 @fast
-def join(
-    place: Any,
-    row: Any,
-    here: Any,
-    carried: Any,
-    arena: Any,
-    bias: Any,
-    own: Any,
-    scale: Any,
-    shift: Any,
-    joined: Any,
-    moments: Any,
-    out: Any,
-) -> None:
-    """Fill out and moments; joined [Q, d] holds what the facts say but for the bias, and then what is normalised."""
+def _join(rows: Any, joined: Any, weights: Any, moments: Any, out: Any) -> None:
+    bias, own, scale, shift = weights
     width = out.shape[1]
     line = new_line(width, out)
     for q in range(len(out)):
-        ahead = min(q + ROWS_AHEAD, len(out) - 1)
-        fetch_row(place[ahead], row[ahead], here, carried, arena)
-        if place[q] < 0:
-            _join_row(arena, row[q], bias, own, joined, q, line)
-        elif place[q] < len(here):
-            _join_row(here, place[q], bias, own, joined, q, line)
+        fetch_row(rows, min(q + ROWS_AHEAD, len(out) - 1))
+        place = rows.place[q]
+        if place < 0:
+            _join_row(rows.arena, rows.row[q], bias, own, joined, q, line)
+        elif place < len(rows.here):
+            _join_row(rows.here, place, bias, own, joined, q, line)
         else:
-            _join_row(carried, place[q] - len(here), bias, own, joined, q, line)
+            _join_row(rows.carried, place - len(rows.here), bias, own, joined, q, line)
         mean, inverse = row_moments(line)
         moments[q, 0], moments[q, 1] = mean, inverse
         for j in range(width):
@@ -116,64 +94,61 @@ def join(
 
 @fast
 def _join_row(table: Any, r: Any, bias: Any, own: Any, joined: Any, q: Any, line: Any) -> None:
-    nothing = line.dtype.type(0)
+    zero = line.dtype.type(0)
     for j in range(len(line)):
-        line[j] = max(own[j] * table[r, j] + (joined[q, j] + bias[j]), nothing)
+        line[j] = max(own[j] * table[r, j] + (joined[q, j] + bias[j]), zero)
     for j in range(len(line)):
         joined[q, j] = line[j]
 
 
 @fast
-def _unjoin(
-    place: Any,
-    row: Any,
-    here: Any,
-    carried: Any,
-    arena: Any,
+def _join_backward(
+    rows: Any,
     own: Any,
     scale: Any,
     joined: Any,
     moments: Any,
-    grad: Any,
-    to_here: Any,
-    to_known: Any,
-    to_rows: Any,
+    grad_out: Any,
+    grad_here: Any,
+    grad_known: Any,
+    by_channel: Any,
 ) -> None:
-    """Rows of to_rows: own, scale, shift, and the bias of the facts."""
-    width, nothing = grad.shape[1], grad.dtype.type(0)
-    line, centred, slope = new_line(width, grad), new_line(width, grad), new_line(width, grad)
-    to_own, to_scale = new_line(width, grad), new_line(width, grad)
-    to_shift, to_bias = new_line(width, grad), new_line(width, grad)
+    """Rows of by_channel: bias, own, scale, shift."""
+    width, zero = grad_out.shape[1], grad_out.dtype.type(0)
+    line, centred, grad = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
+    grad_own, grad_scale = new_line(width, grad_out), new_line(width, grad_out)
+    grad_shift, grad_bias = new_line(width, grad_out), new_line(width, grad_out)
     for j in range(width):
-        to_own[j] = to_scale[j] = to_shift[j] = to_bias[j] = 0
-    for q in range(len(grad)):
-        ahead = min(q + ROWS_AHEAD, len(grad) - 1)
-        fetch_row(place[ahead], row[ahead], here, carried, arena)
-        if 0 <= place[ahead] < len(here):
-            fetch(to_here, place[ahead])
+        grad_own[j] = grad_scale[j] = grad_shift[j] = grad_bias[j] = 0
+    for q in range(len(grad_out)):
+        ahead = min(q + ROWS_AHEAD, len(grad_out) - 1)
+        fetch_row(rows, ahead)
+        if 0 <= rows.place[ahead] < len(rows.here):
+            fetch(grad_here, rows.place[ahead])
         for j in range(width):
             line[j] = joined[q, j]
-            slope[j] = grad[q, j]
-        pull, twist = begin_slope(line, moments, q, scale, centred, slope, to_scale, to_shift)
+            grad[j] = grad_out[q, j]
+        mean, product = normalise_backward(line, moments, q, scale, centred, grad, grad_scale, grad_shift)
         inverse = moments[q, 1]
         for j in range(width):
-            slope[j] = end_slope(line[j], slope[j], centred[j], inverse, pull, twist, nothing)
-            to_known[q, j] = slope[j]
-            to_bias[j] += slope[j]
-        r = place[q]
-        if r < 0:
-            _pull_own(arena, row[q], slope, to_own)
-        elif r < len(here):
-            _pull_own(here, r, slope, to_own)
+            grad[j] = relu_backward(line[j], grad[j], centred[j], inverse, mean, product, zero)
+            grad_known[q, j] = grad[j]
+            grad_bias[j] += grad[j]
+        place = rows.place[q]
+        if place < 0:
+            _add_own(rows.arena, rows.row[q], grad, grad_own)
+        elif place < len(rows.here):
+            _add_own(rows.here, place, grad, grad_own)
             for j in range(width):
-                to_here[r, j] += slope[j] * own[j]
+                grad_here[place, j] += grad[j] * own[j]
         else:
-            _pull_own(carried, r - len(here), slope, to_own)
+            _add_own(rows.carried, place - len(rows.here), grad, grad_own)
     for j in range(width):
-        to_rows[0, j], to_rows[1, j], to_rows[2, j], to_rows[3, j] = to_own[j], to_scale[j], to_shift[j], to_bias[j]
+        by_channel[0, j], by_channel[1, j] = grad_bias[j], grad_own[j]
+        by_channel[2, j], by_channel[3, j] = grad_scale[j], grad_shift[j]
 
 
 @fast
-def _pull_own(table: Any, r: Any, slope: Any, to_own: Any) -> None:
-    for j in range(len(slope)):
-        to_own[j] += slope[j] * table[r, j]
+def _add_own(table: Any, r: Any, grad: Any, grad_own: Any) -> None:
+    for j in range(len(grad)):
+        grad_own[j] += grad[j] * table[r, j]

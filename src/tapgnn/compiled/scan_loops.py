@@ -6,23 +6,18 @@ line that it is about to overwrite, half as much traffic again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import torch
 from llvmlite import ir
 from numba.core import types
 from numba.extending import intrinsic
-from torch import Tensor
 
-from tapgnn.compiled.numba_intrinsics import LINE, compiled, emit_fetch
+from tapgnn.compiled.jit import compiled, program
+from tapgnn.compiled.numba_intrinsics import LINE, emit_fetch
+from tapgnn.compiled.parallel import parallel
+from tapgnn.compiled.products import empty_rows
 
-# Below this many numbers a second thread costs more than it brings.
-PARALLEL_FROM = 1 << 17
 # From this many numbers on, a result is streamed.
 STREAM_FROM = 1 << 23
 # float32 numbers in a streamed store.
@@ -31,35 +26,34 @@ VECTOR = 8
 BYTES_AHEAD = 4096
 
 
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="tapgnn-scan")
+def streams(rows: Any) -> bool:
+    """Whether a result like these rows should be streamed past the caches; `empty_rows` are aligned for it."""
+    return bool(rows.dtype == np.float32 and rows.shape[1] % VECTOR == 0 and rows.size >= STREAM_FROM)
 
 
-def over_segments(kernel: Callable[..., None], segments: Any, width: int, *arrays: Any) -> None:
-    """Run kernel(first, last, segments, *arrays) over all segments, on as many threads as torch may use."""
-    count = len(segments) - 1
-    threads = min(torch.get_num_threads(), count)
-    if threads < 2 or int(segments[-1]) * width < PARALLEL_FROM:
-        kernel(0, count, segments, *arrays)
-        return
-    shares = np.linspace(0, segments[-1], threads + 1)[1:-1]
-    borders = [0, *np.searchsorted(segments, shares).tolist(), count]
-    *others, (first, last) = pairwise(borders)
-    jobs = [_pool(threads).submit(kernel, *share, segments, *arrays) for share in others]
-    kernel(first, last, segments, *arrays)
-    for job in jobs:
-        job.result()
+@program
+def sum_chains(value, decay, initial, chain, stream):  # type: ignore[no-untyped-def]
+    """Decayed running sums [T, d] of value [T, d] from initial [C, d] (float64), and the last [C, d] of each chain."""
+    running, last = empty_rows(value.shape[0], value.shape[1], value), empty_rows(len(initial), value.shape[1], initial)
+    sum_forward(chain, value.shape[1], (stream, value, decay, initial, running, last))
+    return running, last
 
 
-def view(tensor: Tensor) -> Any:
-    return (tensor.detach() if tensor.requires_grad else tensor).contiguous().numpy()
+@program
+def max_chains(value, initial, chain):  # type: ignore[no-untyped-def]
+    """Running maxima [T, d] of value [T, d] from initial [C, d], the row [T, d] of each, and the last [C, d]."""
+    running, last = empty_rows(value.shape[0], value.shape[1], value), empty_rows(len(initial), value.shape[1], value)
+    origin = np.empty(value.shape, dtype=np.int64)
+    max_forward(chain, value.shape[1], (value, initial, running, origin, last))
+    return running, origin, last
 
 
-def streams(out: Tensor, *others: Tensor) -> bool:
-    """Whether results can, and the first of them should, be streamed past the caches."""
-    aligned = all(tensor.data_ptr() % (8 * VECTOR) == 0 for tensor in (out, *others))
-    return aligned and out.dtype == torch.float32 and out.shape[1] % VECTOR == 0 and out.numel() >= STREAM_FROM
+@program
+def gather_messages(value, index, weight, inbox):  # type: ignore[no-untyped-def]
+    """[T, d] the sum of value[index_m] (times weight_m, where there are weights) over the messages of each inbox."""
+    out = empty_rows(len(inbox) - 1, value.shape[1], value)
+    gather_forward(inbox, value.shape[1], (value, index, weight, out))
+    return out
 
 
 def _nontemporal(builder: Any, value: Any, address: Any, kind: Any, align: int) -> None:
@@ -102,8 +96,10 @@ _add_and_stream: Any = intrinsic(_make_add_and_stream)
 _stream: Any = intrinsic(_make_stream)
 
 
+@parallel
 @compiled
-def sum_forward(first, last, chain, stream, value, decay, initial, running, final):  # type: ignore[no-untyped-def]
+def sum_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
+    stream, value, decay, initial, running, final = arrays
     width = value.shape[1]
     groups = decay.shape[1]
     total = np.empty(width)
@@ -132,10 +128,10 @@ def sum_forward(first, last, chain, stream, value, decay, initial, running, fina
                 final[c, j] = total[j]
 
 
+@parallel
 @compiled
-def sum_backward(  # type: ignore[no-untyped-def]
-    first, last, chain, stream, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial
-):
+def sum_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
+    stream, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial = arrays
     width = grad.shape[1]
     groups = decay.shape[1]
     lines = width // LINE
@@ -176,8 +172,10 @@ def sum_backward(  # type: ignore[no-untyped-def]
                 grad_initial[c, j] = flow[j]
 
 
+@parallel
 @compiled
-def max_forward(first, last, chain, value, initial, running, origin, final):  # type: ignore[no-untyped-def]
+def max_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
+    value, initial, running, origin, final = arrays
     width = value.shape[1]
     for c in range(first, last):
         start = chain[c]
@@ -192,8 +190,10 @@ def max_forward(first, last, chain, value, initial, running, origin, final):  # 
                 running[i, j] = final[c, j]
 
 
+@parallel
 @compiled
-def max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_initial):  # type: ignore[no-untyped-def]
+def max_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
+    grad, grad_final, origin, grad_value, grad_initial = arrays
     width = grad.shape[1]
     for c in range(first, last):
         start, stop = chain[c], chain[c + 1]
@@ -211,8 +211,10 @@ def max_backward(first, last, chain, grad, grad_final, origin, grad_value, grad_
                     grad_initial[c, j] += flow
 
 
+@parallel
 @compiled
-def gather_forward(first, last, inbox, value, index, weight, out):  # type: ignore[no-untyped-def]
+def gather_forward(first, last, inbox, arrays):  # type: ignore[no-untyped-def]
+    value, index, weight, out = arrays
     width = value.shape[1]
     weighted = len(weight) > 0
     total = np.empty(width)
@@ -249,37 +251,3 @@ def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):
             else:
                 for j in range(width):
                     grad_value[row, j] += grad[i, j]
-
-
-@compiled
-def softmax_forward(first, last, chain, inbox, index, sent, heard, value, rows, start, sums, read):  # type: ignore[no-untyped-def]
-    """The softmax-weighted mean of all messages so far, for every temporal node i of the chains first to last.
-
-    A message carries value[index_m] and scores LeakyReLU(sent[index_m] + heard_i). The state of chain c, the largest
-    score so far and the numerator and denominator relative to it, is replaced in row rows[c] of sums, from `start` on.
-    """
-    width = value.shape[1]
-    for c in range(first, last):
-        state = sums[rows[c], start : start + width + 2]
-        peak, numerator, denominator = state[0], state[1:-1], state[-1]
-        for i in range(chain[c], chain[c + 1]):
-            before = peak
-            for m in range(inbox[i], inbox[i + 1]):
-                peak = max(peak, _leaky(sent[index[m]] + heard[i]))
-            kept = np.exp(before - peak) if before < peak else 1.0
-            for m in range(inbox[i], inbox[i + 1]):
-                weight = np.exp(_leaky(sent[index[m]] + heard[i]) - peak)
-                message = value[index[m]]
-                denominator = kept * denominator + weight
-                for j in range(width):
-                    numerator[j] = kept * numerator[j] + weight * message[j]
-                kept = 1.0
-            share = 1.0 / denominator
-            for j in range(width):
-                read[i, j] = share * numerator[j]
-        state[0], state[-1] = peak, denominator
-
-
-@compiled
-def _leaky(score):  # type: ignore[no-untyped-def]
-    return max(float(score), 0.2 * score)

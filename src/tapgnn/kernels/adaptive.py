@@ -8,24 +8,29 @@ AGG   a_i = sum of value_u        PROP  S_i = S_{i-1} exp(-rate . elapsed) + a_i
 Age is taken on two clocks: time, and the number of events of the whole graph, which does not drift when the graph
 gets busier. Channels form 2 + 2 `rates` groups: two pinned to 0 (the whole neighbourhood, as in the paper), `rates`
 that forget with time and `rates` that forget with events, all learned, starting from half-lives of 1/3 to 1/300 of a
-span. The state is S and n.
+span. The state is S and n, to which a message contributes w value_u and w.
 """
 
 import math
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from tapgnn.compiled.flow import Flow
-from tapgnn.compiled.scan_ops import channel_groups, gather_sum, scan_sum
+from tapgnn.compiled.adaptive_fused import BlockWeights, Links, decay_chains
+from tapgnn.compiled.jit import program
+from tapgnn.compiled.scan_plain import channel_groups
 from tapgnn.errors import ConfigError
-from tapgnn.kernels.kernel import Kernel, add_up
+from tapgnn.kernels.flow import Flow
+from tapgnn.kernels.kernel import BlockInputs, Kernel, Messages, add_up, ratio
 
 PINNED = 2
 
 
 class Adaptive(Kernel):
     """Sums that forget, at learned rates."""
+
+    array_form = 4
 
     def __init__(self, width: int, rates: int) -> None:
         super().__init__(width)
@@ -38,6 +43,11 @@ class Adaptive(Kernel):
         self.register_buffer("spread", spread, persistent=False)
         self.spread: Tensor
 
+    @classmethod
+    def from_config(cls, config: Any) -> Self:
+        """With the rates of the configuration."""
+        return cls(config.width, config.rates)
+
     @property
     def state_width(self) -> int:
         """The sums, then the counts, one a group."""
@@ -49,13 +59,27 @@ class Adaptive(Kernel):
         still, idle = self.log_rate.new_zeros(PINNED).double(), torch.zeros_like(by_time)
         return torch.stack([torch.cat([still, by_time, idle]), torch.cat([still, idle, by_events])])
 
+    def run_block(self, inputs: BlockInputs, flow: Flow, carried: Tensor | None) -> tuple[Tensor, Tensor | None]:
+        """Kernel and end of the block in one pass, where the backend has such a form."""
+        if carried is None or flow.scans.adaptive_block is None:
+            return super().run_block(inputs, flow, carried)
+        value, table, row = inputs.value, inputs.table, inputs.row
+        gate = value.new_ones(2, self.width) if inputs.gate is None else inputs.gate
+        end = (value.new_empty(0),) * 3 if inputs.end is None else inputs.end
+        distinct = row is None
+        row = torch.arange(flow.size) if row is None else row
+        links = Links(flow.inbox, flow.role, inputs.index, flow.elapsed, row, carried)
+        return flow.scans.adaptive_block(
+            BlockWeights(value, gate, self.rate(), table, *end), flow.chain, links, distinct
+        )
+
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
-        """AGG, PROP, read; where a block ends in a self connection, `fade_and_join` does it all at once."""
-        decay = torch.exp(-flow.elapsed @ self.rate())
-        gathered = gather_sum(value, index, None, flow.inbox)
-        total, last = scan_sum(gathered, decay, carried[:, : self.width], flow.chain)
+        """AGG, PROP, read, one after the other."""
+        scans, decay = flow.scans, torch.exp(-flow.elapsed @ self.rate())
+        gathered = scans.gather_sum(value, index, None, flow.inbox)
+        total, last = scans.scan_sum(gathered, decay, carried[:, : self.width], flow.chain)
         received = flow.inbox.diff().to(value.dtype).unsqueeze(1).expand(-1, self.groups)
-        count, last_count = scan_sum(received, decay, carried[:, self.width :], flow.chain)
+        count, last_count = scans.scan_sum(received, decay, carried[:, self.width :], flow.chain)
         return total / self._by_channel(count), torch.cat([last, last_count], dim=1)
 
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
@@ -69,4 +93,31 @@ class Adaptive(Kernel):
 
     def _by_channel(self, by_group: Tensor) -> Tensor:
         """[., width] the value of each channel's group; a product, because its backward is one too."""
-        return by_group @ self.spread
+        return by_group @ self.spread.to(by_group.dtype)
+
+    def scan_weights(self) -> Tensor:
+        """The rates."""
+        return self.rate()
+
+    def contributions(self, messages: Messages, now: Tensor, peak: Tensor) -> Tensor:
+        """w value_u, w."""
+        weight = torch.exp(-(now - messages.clocks) @ self.rate())
+        return torch.cat([self._by_channel(weight) * messages.value, weight], dim=1)
+
+    def decay_sums(self, sums: Tensor, elapsed: Tensor) -> Tensor:
+        """Both by exp(-rate . elapsed)."""
+        kept = torch.exp(-elapsed @ self.rate())
+        return sums * torch.cat([self._by_channel(kept), kept])
+
+    def read_sums(self, sums: Tensor, degree: Tensor) -> Tensor:
+        """S / n."""
+        return ratio(sums[:, : self.width], self._by_channel(sums[:, self.width :].clamp(min=0.0)))
+
+
+@program
+def scan_arrays(chunk, value, index, table, row, layer, carried):  # type: ignore[no-untyped-def]
+    """`run_block` on arrays; a layer without gates has gates of one."""
+    weights = BlockWeights(value, layer.gate, layer.scan_weight, table, layer.own, layer.scale, layer.shift)
+    links = Links(chunk.inbox, chunk.role, index, chunk.elapsed, row, carried)
+    filled = decay_chains(chunk.chain, weights, links)
+    return filled.out, filled.last

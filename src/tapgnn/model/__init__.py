@@ -1,9 +1,21 @@
 """The model and its parts."""
 
 from tapgnn.model.config import PRESETS, Config
+from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.files import load_model, model_hash, save_model
 from tapgnn.model.model import Model
 from tapgnn.model.state import Past, State
 from tapgnn.model.trace import Trace
 
-__all__ = ["PRESETS", "Config", "Model", "Past", "State", "Trace", "load_model", "model_hash", "save_model"]
+__all__ = [
+    "PRESETS",
+    "Config",
+    "EventClassifier",
+    "Model",
+    "Past",
+    "State",
+    "Trace",
+    "load_model",
+    "model_hash",
+    "save_model",
+]

@@ -1,19 +1,23 @@
 """The configuration of a model: plain numbers and words, saved as JSON beside the weights.
 
 Two presets. `paper` follows the equations of the paper: one of its four kernels, absolute time in every block, a dot
-product. `adaptive`, the default, is the best we have: forgetting kernel, walk sketches, facts, an MLP on the pair.
+product. `adaptive`, the default, is the best we have: forgetting kernel, walk sketches, node statistics, an MLP on the
+pair.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
-from tapgnn.kernels import KERNELS
+from tapgnn.kernels import find_kernel
 
 HEADS = ("dot", "additive", "mlp")
 
@@ -29,9 +33,9 @@ class Config:
     rates                        learned rates of the adaptive kernel, on each of its two clocks
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
     sketch_half_lives            of the sketches beside the one that never forgets, in spans of the clock of events
-    facts, half_lives            recency and counts by role go into the projection and the head; the half-lives of the
+    statistics, half_lives       recency and counts by role go into the projection and the head; the half-lives of the
                                  counts, in spans of the clock of events
-    bins                         pieces of the piecewise linear encoding of a fact for the head
+    bins                         pieces of the piecewise linear encoding of a statistic for the head
     node_vectors                 nodes known at training time have a learned vector each
     node_features, edge_features widths of the given features, 0 for none
     head, head_width             dot, additive or mlp; the hidden width of the mlp
@@ -50,7 +54,7 @@ class Config:
     sketch_width: int = 64
     sketch_steps: int = 2
     sketch_half_lives: tuple[float, ...] = (0.1, 0.01)
-    facts: bool = True
+    statistics: bool = True
     half_lives: tuple[float, ...] = (0.5, 0.1, 0.02, 0.004, 0.0008)
     bins: int = 5
     node_vectors: bool = True
@@ -66,7 +70,7 @@ class Config:
     events: float = 1e4
 
     def __post_init__(self) -> None:
-        _check(self.kernel in KERNELS, f"kernel {self.kernel!r} is not one of {', '.join(KERNELS)}")
+        find_kernel(self.kernel)
         _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
         for name in ("layers", "width", "head_width", "bins"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
@@ -80,7 +84,9 @@ class Config:
         _check(np.isfinite(self.origin), f"origin must be finite, not {self.origin}")
         for name in ("half_lives", "sketch_half_lives"):
             _check(all(half > 0 for half in getattr(self, name)), f"{name} must be positive")
-        _check(self.facts or self.time_width > 0, "without facts the projection needs a time_width of at least 1")
+        _check(
+            self.statistics or self.time_width > 0, "without statistics the projection needs a time_width of at least 1"
+        )
         _check(self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both")
 
     @classmethod
@@ -109,6 +115,20 @@ class Config:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         return asdict(self)
+
+    @property
+    def sketched(self) -> bool:
+        """Whether there are walk sketches."""
+        return self.sketch_width > 0 and self.sketch_steps > 0
+
+    def count_rates(self) -> Tensor:
+        """[H] rates of the decayed counts per span of the clock of events (float64)."""
+        return torch.tensor([math.log(2) / half for half in self.half_lives], dtype=torch.float64)
+
+    def sketch_rates(self) -> Tensor:
+        """[2, 1 + H] rates of the sketches per span of time and of events: none, then the half-lives on events."""
+        rates = [0.0, *(math.log(2) / half for half in self.sketch_half_lives)]
+        return torch.tensor([[0.0] * len(rates), rates], dtype=torch.float64)
 
     def fitted_to(self, events: Events) -> Config:
         """The same model for these events: time scale and feature width measured on them.
@@ -140,7 +160,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "self_connection": False,
         "time_width": 128,
         "sketch_width": 0,
-        "facts": False,
+        "statistics": False,
         "head": "dot",
         "dropout": 0.2,
         "identity_dropout": 0.0,

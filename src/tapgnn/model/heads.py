@@ -5,27 +5,39 @@ is paired with the i-th left end.
 
 dot       z_u . z_v                                                 eq. 9
 additive  w . relu(A z_u + B z_v)                                   what was published
-mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the facts of both and the cosines of their
-          sketches
+mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the statistics of both and the cosines of
+          their sketches
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from tapgnn.compiled.pair_score import weigh_pairs
+from tapgnn.model.backend import Backend
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
+
+
+class PairInputs(NamedTuple):
+    """What a head is given: z [n, d], the encoded statistics [n, .] of all ends, the cosines [Q, .] of the sketches of
+    pairs (None where a model has none), and how many ends are left ends.
+    """
+
+    z: Tensor
+    statistics: Tensor | None
+    walks: Tensor | None
+    left: int
 
 
 class Dot(nn.Module):
     """The dot product."""
 
-    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
+    def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
         """Logits [Q]."""
+        z, left = inputs.z, inputs.left
         return (in_blocks(z[left:], left) * z[:left]).sum(dim=2).flatten()
 
 
@@ -38,37 +50,39 @@ class Additive(nn.Module):
         self.of_right = nn.Linear(config.width, config.width, bias=False)
         self.out = nn.Linear(config.width, 1)
 
-    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
+    def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
         """Logits [Q]."""
+        z, left = inputs.z, inputs.left
         hidden = in_blocks(self.of_right(z[left:]), left) + self.of_left(z[:left])
         return self.out(torch.relu(hidden)).flatten()  # type: ignore[no-any-return]
 
 
 class Direct(nn.Module):
-    """An MLP over what is known of a pair without weights: the facts of both ends, and the cosines of their sketches.
+    """An MLP over what is known of a pair without weights: the statistics of both ends, the cosines of their sketches.
 
     The first layer runs on each end once, however many pairs it is in.
     """
 
-    def __init__(self, config: Config, facts: int, walks: int) -> None:
+    def __init__(self, config: Config, statistics: int, walks: int) -> None:
         super().__init__()
         hidden = config.head_width
-        self.of_left, self.of_right = linear_or_none(facts, hidden), linear_or_none(facts, hidden)
+        self.of_left, self.of_right = linear_or_none(statistics, hidden), linear_or_none(statistics, hidden)
         self.of_walks = linear_or_none(walks, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
         self.second, self.out = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
 
-    def forward(self, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
+    def forward(self, inputs: PairInputs) -> Tensor:
         """Logits [Q]."""
-        inputs, weights = [], []
-        if self.of_left is not None and self.of_right is not None and facts is not None:
-            inputs += [facts[:left], facts[left:]]
+        _, statistics, walks, left = inputs
+        given, weights = [], []
+        if self.of_left is not None and self.of_right is not None and statistics is not None:
+            given += [statistics[:left], statistics[left:]]
             weights += [self.of_left.weight, self.of_right.weight]
         if self.of_walks is not None and walks is not None:
-            inputs.append(walks)
+            given.append(walks)
             weights.append(self.of_walks.weight)
         rest = (self.bias, self.second.weight, self.second.bias, self.out.weight, self.out.bias)
-        return _DirectFunction.apply(left, inputs, *rest, *weights)  # type: ignore[no-untyped-call,no-any-return]
+        return _DirectFunction.apply(left, given, *rest, *weights)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _DirectFunction(torch.autograd.Function):
@@ -104,36 +118,36 @@ class _DirectFunction(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, deep, second, out, *inputs = ctx.saved_tensors
-        to_out = (grad @ deep).unsqueeze(0)
-        to_deep = _unrelu(torch.outer(grad, out[0]), deep)
-        to_second = to_deep.T @ hidden
-        to_hidden = _unrelu(to_deep @ second, hidden)
-        by_left = in_blocks(to_hidden, ctx.left).sum(dim=0)
-        to_weights = [(rows.T @ (to_hidden if len(rows) == len(grad) else by_left)).T for rows in inputs]
-        rest = (to_hidden.sum(dim=0), to_second, to_deep.sum(dim=0), to_out, grad.sum().unsqueeze(0))
-        return None, None, *rest, *to_weights
+        grad_out = (grad @ deep).unsqueeze(0)
+        grad_deep = _relu_backward(torch.outer(grad, out[0]), deep)
+        grad_second = grad_deep.T @ hidden
+        grad_hidden = _relu_backward(grad_deep @ second, hidden)
+        by_left = in_blocks(grad_hidden, ctx.left).sum(dim=0)
+        grad_weights = [(rows.T @ (grad_hidden if len(rows) == len(grad) else by_left)).T for rows in inputs]
+        rest = (grad_hidden.sum(dim=0), grad_second, grad_deep.sum(dim=0), grad_out, grad.sum().unsqueeze(0))
+        return None, None, *rest, *grad_weights
 
 
-def _unrelu(grad: Tensor, out: Tensor) -> Tensor:
-    """The slope before a relu, in one pass."""
+def _relu_backward(grad: Tensor, out: Tensor) -> Tensor:
+    """The gradient before a relu, in one pass."""
     return torch.ops.aten.threshold_backward(grad, out, 0)  # type: ignore[no-any-return]
 
 
 class PairMLP(nn.Module):
     """The sum of a network over what is known without weights, and of what the representations say.
 
-    The second starts at 0 and adds what the first cannot know.
+    The second, `of_pair` [3, d] for z_u, z_v and their product, starts at 0 and adds what the first cannot know.
     """
 
-    def __init__(self, config: Config, facts: int, walks: int) -> None:
+    def __init__(self, config: Config, statistics: int, walks: int) -> None:
         super().__init__()
-        self.direct = Direct(config, facts, walks) if facts or walks else None
-        self.of_left, self.of_right, self.of_product = (nn.Parameter(torch.zeros(config.width)) for _ in range(3))
+        self.direct = Direct(config, statistics, walks) if statistics or walks else None
+        self.of_pair = nn.Parameter(torch.zeros(3, config.width))
 
-    def forward(self, z: Tensor, facts: Tensor | None, walks: Tensor | None, left: int) -> Tensor:
+    def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
         """Logits [Q]."""
-        logit = weigh_pairs(z, left, self.of_left, self.of_right, self.of_product)
-        return logit if self.direct is None else logit + self.direct(facts, walks, left)
+        logit = backend.weigh_pairs(inputs.z, inputs.left, self.of_pair)
+        return logit if self.direct is None else logit + self.direct(inputs)
 
 
 def in_blocks(right: Tensor, left: int) -> Tensor:
@@ -141,8 +155,8 @@ def in_blocks(right: Tensor, left: int) -> Tensor:
     return right.view(len(right) // max(left, 1), left, right.shape[1])
 
 
-def make_head(config: Config, facts: int, walks: int) -> nn.Module:
-    """The head that a configuration names; an end has `facts` encoded facts, a pair `walks` cosines."""
+def make_head(config: Config, statistics: int, walks: int) -> nn.Module:
+    """The head that a configuration names; an end has `statistics` encoded statistics, a pair `walks` cosines."""
     if config.head == "dot":
         return Dot()
-    return Additive(config) if config.head == "additive" else PairMLP(config, facts, walks)
+    return Additive(config) if config.head == "additive" else PairMLP(config, statistics, walks)

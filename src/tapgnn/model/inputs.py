@@ -45,7 +45,7 @@ class Inputs(nn.Module):
             )
         if not bool(torch.isfinite(values).all()):
             raise ConfigError("node features must be finite; fill the missing ones with a number")
-        missing = int(row.max()) + 1 - len(self.features)
+        missing = max(row.tolist(), default=0) + 1 - len(self.features)
         if missing > 0:
             self.features = torch.cat([self.features, self.features[:1].expand(missing, -1)])
         self.features[row] = values

@@ -2,10 +2,10 @@
 
 Four arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
 
-    sums       [N, .] float64   per layer, what the kernel carries
-    facts      [N, F] float64   recency and counts (model/features/node_statistics.py)
-    embedding  [N, d]           h_K at the node's latest instant
-    sketch     [N, .]           walk sketches (model/features/walk_sketch.py)
+    sums        [N, .] float64   per layer, what the kernel carries
+    statistics  [N, F] float64   recency and counts (features/node_statistics.py)
+    embedding   [N, d]           h_K at the node's latest instant
+    sketch      [N, .]           walk sketches (features/walk_sketch.py)
 
 `advance` consumes a state and returns the next one, which takes over the arenas: rows of active nodes are written in
 place, so the cost does not depend on the number of nodes. A consumed state refuses to be used; `copy` keeps one.
@@ -13,42 +13,24 @@ place, so the cost does not depend on the number of nodes. A consumed state refu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import copy
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.compiled.row_lookup import Rows, put_rows, take_rows
+from tapgnn.compiled.jit import whole
+from tapgnn.compiled.row_lookup import Rows
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Bools, Floats, Ints
-from tapgnn.model.features.node_statistics import LAST, find_active
 from tapgnn.model.features.walk_sketch import sign_vectors
 from tapgnn.vocabulary import Vocabulary
 
-ARENAS = ("sums", "facts", "embedding", "sketch")
+ARENAS = ("sums", "statistics", "embedding", "sketch")
 
-
-@dataclass
-class Past:
-    """What is known of nodes strictly before the times of some queries: one row a query.
-
-    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time, and the rows of three arenas; the
-    long ones, of embeddings and sketches, are found but not copied, and so are good only until the next `advance`.
-    """
-
-    node: Tensor
-    time: Tensor
-    seen: Tensor
-    facts: Tensor
-    embedding: Rows
-    sketch: Rows
-
-    def __len__(self) -> int:
-        return len(self.node)
-
-
+# Here, carried and arena, as in `Rows`.
 Tables = tuple[Tensor, Tensor, Tensor]
 
 
@@ -56,17 +38,18 @@ class Known(Protocol):
     """A state or a trace: what can be asked."""
 
     def tables(self) -> tuple[Tables, ...]:
-        """Here, carried and arena of facts, embedding and sketch."""
+        """Here, carried and arena of statistics, embedding and sketch."""
 
     def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
         """The same as arrays."""
 
 
-@dataclass(frozen=True)
-class Places:
-    """Where the rows of some queries stand, as in `Rows`; for facts, embedding and sketch the same place and row.
+@dataclass(slots=True)
+class Past:
+    """What is known of nodes strictly before the times of some queries, found but not copied.
 
-    node, place, row, time, seen [Q] (arrays); `owner` has the tables: here, carried and arena of each of the three.
+    node [Q] (-1: unknown), time [Q], seen [Q] events of the graph before the time; place and row [Q] say where the rows
+    stand in the tables of the owner, as in `Rows`. Good until the next `advance`.
     """
 
     node: Ints
@@ -76,34 +59,25 @@ class Places:
     seen: Floats
     owner: Known
 
-    def active(self) -> Bools:
-        """[Q] whether the node has a history."""
-        here, carried, arena = self.owner.tables()[0]
-        if arena.device.type != "cpu":
-            return self.plain_active()
-        found = np.empty(len(self.place), dtype=np.bool_)
-        find_active(self.place, self.row, here.numpy(), carried.numpy(), arena.numpy(), found)
-        return found
+    def __len__(self) -> int:
+        return len(self.node)
 
-    def plain_active(self) -> Bools:
-        """`active` in plain torch."""
-        never = self.past().facts[:, LAST].amax(dim=1).isinf()
-        return ~never.numpy(force=True)
-
-    def take(self, chosen: Bools) -> Places:
+    def take(self, chosen: Bools) -> Past:
         """Those of the queries that are chosen [Q]."""
         index = np.flatnonzero(chosen)
         node, place, row = self.node[index], self.place[index], self.row[index]
-        return Places(node, place, row, self.time[index], self.seen[index], self.owner)
+        return Past(node, place, row, self.time[index], self.seen[index], self.owner)
 
-    def past(self) -> Past:
-        """The rows themselves."""
+    def rows(self) -> tuple[Rows, ...]:
+        """Those of statistics, embedding and sketch, as tensors."""
         tables = self.owner.tables()
         device = tables[0][2].device
-        columns = (self.node, self.time, self.seen, self.place, self.row)
-        node, time, seen, place, row = (torch.from_numpy(column).to(device) for column in columns)
-        facts, embedding, sketch = (Rows(place, row, *table) for table in tables)
-        return Past(node, time, seen, facts.tensor(), embedding, sketch)
+        place, row = (torch.from_numpy(column).to(device) for column in (self.place, self.row))
+        return tuple(Rows(place, row, *table) for table in tables)
+
+    def row_arrays(self) -> tuple[Rows, ...]:
+        """The same as arrays."""
+        return tuple([Rows(self.place, self.row, *table) for table in self.owner.table_arrays()])
 
 
 @dataclass
@@ -115,7 +89,7 @@ class State:
     """
 
     sums: Tensor
-    facts: Tensor
+    statistics: Tensor
     embedding: Tensor
     sketch: Tensor
     sketch_width: int
@@ -128,7 +102,11 @@ class State:
     def copy(self) -> State:
         """An independent state with the same contents."""
         self.check_usable()
-        return replace(self, views=None, **{name: getattr(self, name).clone() for name in ARENAS})
+        twin = copy.copy(self)
+        twin.views = None
+        for name in ARENAS:
+            setattr(twin, name, getattr(self, name).clone())
+        return twin
 
     def admit(self, vocabulary: Vocabulary) -> None:
         """Give a fresh row to every node of the vocabulary that has none; arenas double when they are full."""
@@ -139,8 +117,8 @@ class State:
         if self.size == len(vocabulary):
             return
         rows = 1 + len(vocabulary)
-        if rows > len(self.facts):
-            capacity = max(rows, 2 * len(self.facts))
+        if rows > len(self.statistics):
+            capacity = max(rows, 2 * len(self.statistics))
             self.views = None
             for name in ARENAS:
                 arena = getattr(self, name)
@@ -160,50 +138,22 @@ class State:
         """The arena row of each node; one that is unknown or not admitted has row 0."""
         return np.where((node >= 0) & (node < self.size), node + 1, 0)
 
-    def take(self, node: Tensor) -> list[Tensor]:
-        """The rows of some nodes in each of the ARENAS, copied."""
-        arenas = [getattr(self, name) for name in ARENAS]
-        if self.facts.device.type != "cpu":
-            return [arena.index_select(0, node + 1) for arena in arenas]
-        found = [arena.new_empty(len(node), arena.shape[1]) for arena in arenas]
-        for arena, out in zip(self.arrays(), found, strict=True):
-            take_rows(node.numpy(), arena, out.numpy())
-        return found
-
-    def write(self, node: Tensor, last: Tensor, sums: list[Tensor], *reached: Tensor) -> None:
-        """Replace the rows of some nodes: by sums [C, .] side by side, and by row last [C] of each of three tables."""
-        arenas = [getattr(self, name) for name in ARENAS]
-        if self.facts.device.type != "cpu":
-            rows = [torch.cat(sums, dim=1), *(table.detach().index_select(0, last) for table in reached)]
-            for arena, values in zip(arenas, rows, strict=True):
-                arena.index_copy_(0, node + 1, values.detach().to(arena.dtype))
-            return
-        to, start = node.numpy(), 0
-        for part in sums:
-            put_rows(to, np.arange(len(to)), part.detach().contiguous().numpy(), start, self.arrays()[0])
-            start += part.shape[1]
-        for arena, table in zip(self.arrays()[1:], reached, strict=True):
-            put_rows(to, last.numpy(), table.detach().contiguous().numpy(), 0, arena)
-
-    def past(self, node: Tensor, time: Tensor) -> Past:
+    def past(self, node: Ints, time: Floats) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
-        return self.find(node.numpy(force=True), time.numpy(force=True)).past()
-
-    def find(self, node: Ints, time: Floats) -> Places:
-        """Where (node, time) is known; the time must lie after the clock."""
         self.check_usable()
-        check_after(self.clock, time)
-        nowhere = np.full(len(node), -1)
-        seen = np.full(len(node), float(self.events))
-        return Places(node, nowhere, self.rows(node), time, seen, self)
+        late, place, row, seen = _find(node, time, self.clock, self.size, float(self.events))
+        if late >= 0:
+            raise too_late(late, time, self.clock)
+        return Past(node, place, row, time, seen, self)
 
     def tables(self) -> tuple[Tables, ...]:
         """See `Known`."""
-        return tuple((arena[:0], arena[:0], arena) for arena in (self.facts, self.embedding, self.sketch))
+        return tuple((arena[:0], arena[:0], arena) for arena in (self.statistics, self.embedding, self.sketch))
 
     def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
         """See `Known`; with no row of their own, arrays of a chunk may be any."""
-        return tuple((arena, arena, arena) for arena in self.arrays()[1:])
+        _, statistics, embedding, sketch = self.arrays()
+        return (statistics,) * 3, (embedding,) * 3, (sketch,) * 3
 
     def arrays(self) -> tuple[Any, ...]:
         """The arenas as arrays, in the order of ARENAS; the same memory."""
@@ -218,7 +168,7 @@ class State:
         """
         self.check_usable()
         torch.autograd.graph.increment_version(self.embedding)
-        successor = replace(self)
+        successor = copy.copy(self)
         self.consumed = True
         return successor
 
@@ -229,7 +179,7 @@ class State:
 
     def widths(self) -> tuple[int, ...]:
         """How many numbers a node has in each of the ARENAS."""
-        return self.sums.shape[1], self.facts.shape[1], self.embedding.shape[1], self.sketch.shape[1]
+        return self.sums.shape[1], self.statistics.shape[1], self.embedding.shape[1], self.sketch.shape[1]
 
     def check_widths(self, widths: tuple[int, ...]) -> None:
         """Refuse a state of a model of another shape: compiled code would reach beyond its rows."""
@@ -244,8 +194,23 @@ def check_after(clock: float, time: Floats) -> None:
     """Refuse queries at or before the clock: what is known may hold events that they must not see."""
     late = ~(time > clock)
     if late.any():
-        first = int(late.argmax())
-        raise QueryError(
-            f"query {first} asks for time {float(time[first])}, but events up to {clock} are already absorbed; ask for "
-            "a later time, or replay the log up to the time you need"
-        )
+        raise too_late(int(late.argmax()), time, clock)
+
+
+def too_late(query: int, time: Floats, clock: float) -> QueryError:
+    """Why a query cannot be answered."""
+    return QueryError(
+        f"query {query} asks for time {float(time[query])}, but events up to {clock} are already absorbed; ask for "
+        "a later time, or replay the log up to the time you need"
+    )
+
+
+@whole
+def _find(node: Any, time: Any, clock: Any, size: Any, events: Any) -> Any:
+    """The first query that is too late (-1: none), and of each [Q] its place (none), arena row, and events seen."""
+    late, place, row, seen = -1, np.empty_like(node), np.empty_like(node), np.empty(len(node))
+    for q in range(len(node)):
+        place[q], row[q], seen[q] = -1, node[q] + 1 if 0 <= node[q] < size else 0, events
+        if late < 0 and not time[q] > clock:
+            late = q
+    return late, place, row, seen

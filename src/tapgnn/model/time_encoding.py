@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from tapgnn.compiled.jit import compiled, program
+from tapgnn.compiled.products import empty_rows
 
 TURN = 2.0 * math.pi
 # The series of sin(x) / x in x squared, last term first: within a quarter turn good to 1e-9.
@@ -29,20 +31,20 @@ class TimeEncoding(nn.Module):
 
     def forward(self, time: Tensor) -> Tensor:
         """time [I] in spans (float64) -> [I, width]."""
-        if self.phase.dtype == torch.float32 and time.device.type == "cpu" and not torch.is_grad_enabled():
-            waves = self.phase.new_empty(len(time), len(self.phase))
-            encode(time.contiguous().numpy(), *self.arrays(), waves.numpy())
-            return waves
         angle = time.unsqueeze(1) * self.frequency.double() + self.phase.double()
         return torch.cos(angle).to(self.phase.dtype)
 
-    def arrays(self) -> tuple[Any, Any]:
-        """W and b [width] as `encode` takes them; the same memory."""
-        return self.frequency.detach().numpy(), self.phase.detach().numpy()
+
+@program
+def encode_times(time, frequency, phase):  # type: ignore[no-untyped-def]
+    """The same on arrays; zeros where the time is infinite."""
+    waves = empty_rows(len(time), len(phase), phase)
+    _encode(time, frequency, phase, waves)
+    return waves
 
 
-@nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
-def encode(time: Any, frequency: Any, phase: Any, waves: Any) -> None:
+@compiled
+def _encode(time: Any, frequency: Any, phase: Any, waves: Any) -> None:
     """Fill waves [I, width] with cos(W t + b), to the digits of their type; zeros where the time is infinite.
 
     For float32 whole turns go off in float64. Of the rest x, cos(2 pi x) = sin(2 pi (1/4 - |x|)) is the sine of a

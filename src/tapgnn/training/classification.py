@@ -18,48 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import EventError
 from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.events import Events, Ints
-from tapgnn.model import Model, State
-from tapgnn.training.stream_scoring import represent_along
+from tapgnn.model import EventClassifier, Model, State, Trace
+from tapgnn.training.stream_scoring import CHUNK, ask_along, represent_along
 
 BATCH, PATIENCE, EPOCHS = 512, 10, 100
 # Events that are described at a time, and of which descriptions are kept to learn from.
 PIECE, LARGEST = 1 << 16, 500_000
 
 
-class Classifier(nn.Module):
-    """Logits [Q] of events from their description [Q, w], standardised as on the training events."""
-
-    def __init__(self, width: int) -> None:
-        super().__init__()
-        self.width = width
-        self.register_buffer("centre", torch.zeros(width))
-        self.register_buffer("scale", torch.ones(width))
-        self.centre: Tensor
-        self.scale: Tensor
-        self.layers = nn.Sequential(
-            nn.Linear(width, 80), nn.ReLU(), nn.Dropout(0.1), nn.Linear(80, 10), nn.ReLU(), nn.Linear(10, 1)
-        )
-        for layer in self.layers:
-            if isinstance(layer, nn.Linear):
-                nn.init.xavier_normal_(layer.weight)
-
-    def forward(self, description: Tensor) -> Tensor:
-        """Logits [Q]."""
-        return self.layers((description - self.centre) / self.scale).squeeze(1)  # type: ignore[no-any-return]
-
-
 @dataclass
 class Classification:
     """A trained classifier and how it does: AUC and AP on validation and test, and the test scores."""
 
-    classifier: Classifier
+    classifier: EventClassifier
     valid_auc: float
     test_auc: float
     test_ap: float
@@ -85,13 +63,19 @@ def describe_along(model: Model, state: State, events: Events) -> Iterator[tuple
         yield piece, description, state
 
 
-def score_events(classifier: Classifier, model: Model, state: State, events: Events) -> NDArray[np.float64]:
+def score_events(classifier: EventClassifier, model: Model, state: State, events: Events) -> NDArray[np.float64]:
     """[E] the probability that each event is of the rare kind, seen just before it happens; the state is consumed."""
-    found = [np.empty(0)]
+    scores, features = np.empty(len(events)), events.features
+
+    def answer(where: State | Trace, rows: Ints) -> Tensor:
+        given = None if features is None else features[rows]
+        logits = model.classify(where, classifier, events.src[rows], events.dst[rows], events.time[rows], given)
+        scores[rows] = torch.sigmoid(logits.double()).numpy(force=True)
+        return logits
+
     with torch.no_grad():
-        for _, description, _ in describe_along(model, state, events):
-            found.append(torch.sigmoid(classifier(torch.from_numpy(description)).double()).numpy())
-    return np.concatenate(found)
+        ask_along(model, state, events, events.time, answer, CHUNK)
+    return scores
 
 
 def train_classifier(model: Model, events: Events, seed: int = 0) -> Classification:
@@ -157,10 +141,10 @@ def balanced_batches(labels: Ints, rng: np.random.Generator) -> Iterator[Ints]:
 
 def fit_classifier(
     inputs: Tensor, labels: Ints, valid_inputs: Tensor, valid_labels: Ints, seed: int
-) -> tuple[Classifier, float]:
+) -> tuple[EventClassifier, float]:
     """The classifier of its best epoch, and its validation AUC in that."""
     torch.manual_seed(seed)
-    classifier = Classifier(inputs.shape[1])
+    classifier = EventClassifier(inputs.shape[1])
     classifier.centre.copy_(inputs.mean(dim=0))
     classifier.scale.copy_(inputs.std(dim=0) + 1e-2)
     optimizer = torch.optim.Adam(classifier.parameters(), lr=1e-3, weight_decay=1e-4)

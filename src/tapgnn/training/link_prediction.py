@@ -207,7 +207,7 @@ def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], lis
         groups.append({"params": head, "lr": rate})
     optimizers: list[torch.optim.Optimizer] = [torch.optim.Adam(groups, weight_decay=settings.weight_decay, fused=True)]
     if vectors:
-        by_rows = RowAdam if model.device.type == "cpu" else torch.optim.SparseAdam
+        by_rows = RowAdam if model.backend.compiled else torch.optim.SparseAdam
         optimizers.append(by_rows(vectors, lr=rate * settings.vector_rate))
     return [*body, *head], optimizers
 
@@ -216,14 +216,14 @@ def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_
     """The loss of one chunk; negatives [E, k] are destinations that were not met."""
     size, count = negatives.shape
     node = np.concatenate([events.src, events.dst, negatives.T.ravel()])
-    places = trace.find(node, np.tile(events.time, 2 + count))
-    active = places.active().reshape(2 + count, size)
+    past = trace.past(node, np.tile(events.time, 2 + count))
+    active = model.active(past).reshape(2 + count, size)
     weight = np.where(active[0] & active[1:], 1.0, cold_weight)
     weight[1:] /= count
     # Events of which nothing counts are not even scored.
     scored = weight.any(axis=0)
     left = int(scored.sum())
-    logits = model.link(places.take(np.tile(scored, 2 + count)).past(), left)
+    logits = model.link(past.take(np.tile(scored, 2 + count)), left)
     happened = torch.arange(len(logits), device=model.device) < left
     weights = torch.from_numpy(weight[:, scored].ravel()).to(logits)
     return (softplus(torch.where(happened, -logits, logits)) * weights).sum() / weights.sum().clamp(min=1.0)
@@ -243,10 +243,7 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
             rows = np.flatnonzero(rng.random(len(piece)) < share)
             src, dst, time = piece.src[rows], piece.dst[rows], piece.time[rows]
             nodes = np.concatenate([src, dst, sampler.draw(src, dst, rng)[:, 0]])
-            past = trace.past(
-                torch.from_numpy(nodes).to(model.device), torch.from_numpy(np.tile(time, 3)).to(model.device)
-            )
-            yield past, len(rows)
+            yield trace.past(nodes, np.tile(time, 3)), len(rows)
 
     model.calibrate(asked())
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 
+CHUNK = 2_048
 Answer = Callable[[State | Trace, Ints], Tensor]
 
 
@@ -36,7 +37,7 @@ def ask_along(model: Model, state: State, events: Events, time: Floats, answer: 
 
 @torch.no_grad()
 def score_along(
-    model: Model, state: State, events: Events, src: Ints, dst: Ints, time: Floats, chunk: int = 2_048
+    model: Model, state: State, events: Events, src: Ints, dst: Ints, time: Floats, chunk: int = CHUNK
 ) -> tuple[NDArray[np.float64], State]:
     """Logits [Q] of queries along a stream, and the state at its end."""
     scores = np.empty(len(time))
@@ -52,7 +53,7 @@ def score_along(
 
 @torch.no_grad()
 def represent_along(
-    model: Model, state: State, events: Events, node: Ints, time: Floats, chunk: int = 2_048
+    model: Model, state: State, events: Events, node: Ints, time: Floats, chunk: int = CHUNK
 ) -> tuple[NDArray[np.float32], State]:
     """z(v,t) [Q, d] of queries along a stream, and the state at its end."""
     rows_of = np.empty((len(time), model.config.width), dtype=np.float32)

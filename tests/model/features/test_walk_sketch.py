@@ -8,7 +8,16 @@ from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
 from tapgnn.compiled.row_lookup import Rows
-from tapgnn.model.features.walk_sketch import FLOOR, by_rate, compare_sketches, plainly_compare_sketches, sign_vectors
+from tapgnn.model.differentiable import Differentiable
+from tapgnn.model.features.walk_sketch import (
+    FLOOR,
+    Sketching,
+    by_rate,
+    compare_sketches,
+    decay_to_queries,
+    plain_compare_sketches,
+    sign_vectors,
+)
 from tapgnn.vocabulary import hash_ids
 
 from ...streams import streams, tiny_model
@@ -36,6 +45,13 @@ def exact_walks(events, rate, steps):
     return held
 
 
+def kept_until(model, state, nodes, time):
+    """[n, 1 + H] what is left of the sketches of nodes at a time."""
+    past = Differentiable(model).rows(model.past(state, nodes, time))
+    given = (column.numpy() for column in (past.statistics, past.time, past.seen))
+    return decay_to_queries(*given, model.spans, model.sketching.rate, state.sketch.numpy())
+
+
 def estimates(events, width, half_life, steps=2):
     config = Config(
         width=8, layers=1, sketch_width=width, sketch_steps=steps, sketch_half_lives=(half_life,), events=len(events)
@@ -43,10 +59,9 @@ def estimates(events, width, half_life, steps=2):
     model = Model(config, events.vocabulary).double().eval()
     _, state = model.advance(events, model.empty_state())
     pairs = np.array([(u, v) for u in range(len(events.vocabulary)) for v in range(len(events.vocabulary))])
-    when = torch.full((2 * len(pairs),), float(events.time[-1]) + 1, dtype=torch.float64)
-    past = state.past(torch.from_numpy(pairs.T.ravel()), when)
-    size = len(pairs)
-    ends = by_rate(past.sketch.tensor(), model._fade(past), width, steps)
+    size, nodes, when = len(pairs), pairs.T.ravel(), float(events.time[-1]) + 1
+    kept = torch.from_numpy(kept_until(model, state, nodes, when))
+    ends = by_rate(model.recall(state, nodes, when)[2], kept, width, steps)
     counts = torch.einsum("qhiw,qhjw->qhij", ends[:size], ends[size:]) / width
     return counts.flatten(2)[:, :, 1:].flatten(1).numpy(), pairs
 
@@ -91,13 +106,12 @@ def test_sketches_are_the_exact_propagation_of_the_random_vectors(events):
     _, state = model.advance(events, model.empty_state())
     signs = sign_vectors(events.vocabulary.hashes(), 5)
     size = len(events.vocabulary)
-    later = torch.full((size,), float(events.time[-1]) + 1.0, dtype=torch.float64)
-    fade = model._fade(state.past(torch.arange(size), later)).numpy()
+    kept = kept_until(model, state, np.arange(size), float(events.time[-1]) + 1.0)
     for column, rate in enumerate((0.0, np.log(2) / (0.3 * 30.0))):
         held = exact_walks(events, rate, 2)
         for step in (1, 2):
             start = 5 * (1 + (step - 1) * 2 + column)
-            rows = state.sketch[1 : size + 1, start : start + 5].numpy() * fade[:, 1 + column : 2 + column]
+            rows = state.sketch[1 : size + 1, start : start + 5].numpy() * kept[:, 1 + column : 2 + column]
             np.testing.assert_allclose(rows, held[step] @ signs, rtol=1e-9, atol=1e-9)
 
 
@@ -119,10 +133,9 @@ def test_plain_torch_compares_sketches_to_the_same_numbers(seed, steps, rates, w
     size = width * (1 + steps * rates)
     tables = [torch.randn(4, size, generator=generator, dtype=torch.float64) for _ in range(3)]
     place, row = torch.tensor([0, -1, 5, 3, -1, 2, 4, 7]), torch.tensor([0, 2, 0, 0, 3, 0, 0, 0])
-    fade = torch.rand(8, 1 + rates, generator=generator, dtype=torch.float64)
-    rows = Rows(place, row, *tables)
-    asked = (rows, fade, left, width, steps)
-    torch.testing.assert_close(compare_sketches(*asked), plainly_compare_sketches(*asked))
+    kept = torch.rand(8, 1 + rates, generator=generator, dtype=torch.float64)
+    asked = (Rows(place, row, *tables), kept, left, Sketching(width, steps, np.zeros((2, rates))))
+    torch.testing.assert_close(compare_sketches(*asked), plain_compare_sketches(*asked))
 
 
 def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
@@ -132,7 +145,7 @@ def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
 
     def compare(*ends):
         rows = Rows(unmoved, torch.tensor(ends), arena[:0], arena[:0], arena)
-        return compare_sketches(rows, torch.ones(2, 2), 1, 64, 2)
+        return compare_sketches(rows, torch.ones(2, 2), 1, Sketching(64, 2, np.zeros((2, 1))))
 
     same = compare(0, 0)
     torch.testing.assert_close(same, torch.full_like(same, 1 / (1 + FLOOR)))

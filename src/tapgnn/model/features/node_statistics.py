@@ -1,10 +1,10 @@
-"""Facts: what is known of a node without any weights. When was it last active, how often, in which role.
+"""Node statistics: what is known of a node without any weights. When was it last active, how often, in which role.
 
-Per node, in float64, for the roles source and destination:
+Per node, in float64, two columns each, for the roles source and destination:
 
-    count   messages received so far                      last   time of the latest one, -inf for never
-    seen    events of the whole graph up to and including that instant: a clock that ticks with activity
-    recent  counts that halve with each of the model's half-lives on that clock
+    COUNT   messages received so far                      LAST   time of the latest one, -inf for never
+    SEEN    events of the whole graph up to and including that instant: a clock that ticks with activity
+    RECENT  counts that halve with each of the model's half-lives on that clock, two columns a half-life
 
 They fold along the chains like every other state; all columns of one temporal node are one row.
 """
@@ -13,69 +13,96 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba as nb
 import numpy as np
+from torch import Tensor
 
-COUNT, LAST, SEEN, RECENT = slice(0, 2), slice(2, 4), slice(4, 6), slice(6, None)
+from tapgnn.compiled.jit import compiled
+from tapgnn.compiled.row_lookup import find_row
+
+# The first column of each.
+COUNT, LAST, SEEN, RECENT = 0, 2, 4, 6
 
 
-def empty_facts(rates: int) -> Any:
-    """The facts of a node with no history, with `rates` decaying counts a role."""
-    row = np.zeros(RECENT.start + 2 * rates)
-    row[LAST] = -np.inf
+def both_roles(rows: Any, column: int) -> Any:
+    """[..., 2] one statistic, as source and as destination, of rows [..., F]."""
+    return rows[..., column : column + 2]
+
+
+def recent_counts(rows: Any) -> Any:
+    """[..., 2 H] the decayed counts of rows [..., F]."""
+    return rows[..., RECENT:]
+
+
+def never_active(rows: Tensor) -> Tensor:
+    """[...] whether there was never an event."""
+    last: Tensor = both_roles(rows, LAST)
+    return last.amax(dim=-1).isinf()
+
+
+def empty_statistics(rates: int) -> Any:
+    """The row of a node with no history, with `rates` decaying counts a role."""
+    row = np.zeros(RECENT + 2 * rates)
+    row[LAST : LAST + 2] = -np.inf
     return row
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def fold_facts(
-    chain: Any, inbox: Any, role: Any, time: Any, seen: Any, rate: Any, carried: Any, facts: Any, elapsed: Any
-) -> None:
-    """Fill facts [T, F], and elapsed [T, 2] since the node was last active (0 where never), from carried [C, F].
+@compiled
+def last_active(row: Any) -> Any:
+    """When a node was last active, in any role; -inf for never."""
+    return max(row[LAST], row[LAST + 1])
 
-    time and seen [T] are those of the temporal nodes; rate [H] is per event.
+
+@compiled
+def last_seen(row: Any) -> Any:
+    """How many events there had been when a node was last active."""
+    return max(row[SEEN], row[SEEN + 1])
+
+
+@compiled
+def fold_statistics(view: Any, seen: Any, rate: Any, carried: Any, rows: Any, elapsed: Any) -> None:
+    """Fill rows [T, F], and elapsed [T, 2] since the node was last active (0 where never), from carried [C, F].
+
+    seen [T] counts the events of the graph up to each temporal node; rate [H] is per event.
     """
+    chain, inbox, role, time = view.chain, view.inbox, view.role, view.time
     width, rates = carried.shape[1], len(rate)
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
-            before = carried[c] if i == chain[c] else facts[i - 1]
-            last = max(before[2], before[3])
-            elapsed[i, 0] = time[i] - last if last > -np.inf else 0.0
-            elapsed[i, 1] = seen[i] - max(before[4], before[5]) if last > -np.inf else 0.0
+            before = carried[c] if i == chain[c] else rows[i - 1]
+            known = last_active(before) > -np.inf
+            elapsed[i, 0] = time[i] - last_active(before) if known else 0.0
+            elapsed[i, 1] = seen[i] - last_seen(before) if known else 0.0
             for j in range(width):
-                facts[i, j] = before[j]
+                rows[i, j] = before[j]
             for h in range(rates):
                 kept = np.exp(-rate[h] * elapsed[i, 1])
-                facts[i, 6 + 2 * h] *= kept
-                facts[i, 7 + 2 * h] *= kept
+                rows[i, RECENT + 2 * h] *= kept
+                rows[i, RECENT + 2 * h + 1] *= kept
             for m in range(inbox[i], inbox[i + 1]):
-                facts[i, role[m]] += 1.0
-                facts[i, 2 + role[m]] = time[i]
-                facts[i, 4 + role[m]] = seen[i]
+                rows[i, COUNT + role[m]] += 1.0
+                rows[i, LAST + role[m]] = time[i]
+                rows[i, SEEN + role[m]] = seen[i]
                 for h in range(rates):
-                    facts[i, 6 + 2 * h + role[m]] += 1.0
+                    rows[i, RECENT + 2 * h + role[m]] += 1.0
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def read_clocks(
-    origin: Any, span: Any, events: Any, time: Any, seen: Any, facts: Any, elapsed: Any, clocks: Any, degree: Any
-) -> None:
-    """Bring elapsed [T, 2] to spans; fill clocks [T, 2], time and events in spans, and degree [T], all messages."""
-    for i in range(len(time)):
+@compiled
+def read_clocks(spans: Any, view: Any, seen: Any, rows: Any, elapsed: Any, clocks: Any, degree: Any) -> None:
+    """Bring elapsed [T, 2] to spans; fill clocks [T, 2], time and events in spans, and degree [T], all messages.
+
+    spans has the origin of time, and the span of either clock.
+    """
+    origin, span, events = spans
+    for i in range(len(seen)):
         elapsed[i, 0] /= span
         elapsed[i, 1] /= events
-        clocks[i, 0] = (time[i] - origin) / span
+        clocks[i, 0] = (view.time[i] - origin) / span
         clocks[i, 1] = seen[i] / events
-        degree[i] = facts[i, 0] + facts[i, 1]
+        degree[i] = rows[i, COUNT] + rows[i, COUNT + 1]
 
 
-@nb.njit(nogil=True, cache=True)
-def find_active(place: Any, row: Any, here: Any, carried: Any, arena: Any, active: Any) -> None:
-    """Fill active [Q] from tables of facts, as in `Rows`: whether there was ever an event."""
-    for q in range(len(place)):
-        if place[q] < 0:
-            active[q] = max(arena[row[q], 2], arena[row[q], 3]) > -np.inf
-        elif place[q] < len(here):
-            active[q] = True
-        else:
-            chain = place[q] - len(here)
-            active[q] = max(carried[chain, 2], carried[chain, 3]) > -np.inf
+@compiled
+def find_active(rows: Any, active: Any) -> None:
+    """Fill active [Q] from `Rows` of statistics: whether there was ever an event."""
+    for q in range(len(active)):
+        active[q] = last_active(find_row(rows, q)) > -np.inf

@@ -13,26 +13,28 @@ A sketch row is [S_0 | S_1 at each rate | S_2 at each rate ...], r numbers each.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tapgnn.compiled.flow import Flow
-from tapgnn.compiled.numba_intrinsics import compiled, fast, row_address, row_at
-from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address
-from tapgnn.compiled.scan_ops import gather_sum, scan_sum
+from tapgnn.compiled.jit import compiled, fast, program
+from tapgnn.compiled.numba_intrinsics import row_address, row_at
+from tapgnn.compiled.parallel import view
+from tapgnn.compiled.products import empty_rows
+from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address, plain_pick
+from tapgnn.kernels.flow import Flow
+from tapgnn.model.features.node_statistics import last_active, last_seen
 
 # Keeps the cosine of an empty sketch at 0, and that of one long faded small.
 FLOOR = 1e-3
 
 
-def sketch_size(width: int, steps: int, rates: int) -> int:
+def sketch_size(width: int, steps: int, rate: Any) -> int:
     """Numbers in a sketch row."""
-    return width * (1 + steps * rates)
+    return width * (1 + steps * int(rate.shape[1]))
 
 
 def sign_vectors(keys: NDArray[np.uint64], width: int) -> Any:
@@ -47,88 +49,87 @@ def sign_vectors(keys: NDArray[np.uint64], width: int) -> Any:
     return 1.0 - 2.0 * bits.reshape(len(keys), -1)[:, :width].astype(np.float32)
 
 
-def propagate_sketches(flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int) -> Tensor:
-    """Sketch rows of every temporal node [T, .] from those of the chains [C, .]; rate [2, H] per span of each clock."""
-    if carried.device.type != "cpu":
-        return plainly_propagate_sketches(flow, owner, rate, carried, width, steps)
-    out = carried.new_empty(len(owner), carried.shape[1])
-    tensors = (flow.chain, flow.inbox, flow.sender, owner, flow.elapsed, rate, carried, out)
-    propagate(width, steps, *[tensor.contiguous().numpy() for tensor in tensors])
-    return out
+class Sketching(NamedTuple):
+    """How long the random vectors are, how long the longest walk, and at which rates [2, H] per span of each clock
+    walks are forgotten.
+    """
+
+    width: Any
+    steps: Any
+    rate: Any
 
 
-def plainly_propagate_sketches(
-    flow: Flow, owner: Tensor, rate: Tensor, carried: Tensor, width: int, steps: int
-) -> Tensor:
+def propagate_sketches(flow: Flow, owner: Tensor, carried: Tensor, sketching: Sketching) -> Tensor:
+    """Sketch rows of every temporal node [T, .] from those of the chains [C, .]."""
+    given = (flow.chain, flow.inbox, flow.sender, owner, flow.elapsed, carried)
+    return torch.from_numpy(propagate(*map(view, given), sketching))
+
+
+def plain_propagate_sketches(flow: Flow, owner: Tensor, carried: Tensor, sketching: Sketching) -> Tensor:
     """`propagate_sketches` in the operations of the kernels."""
-    rates = rate.shape[1]
-    decay = torch.exp(-flow.elapsed @ rate)
-    met = gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
+    width, steps, rate = sketching
+    scans, rates = flow.scans, rate.shape[1]
+    decay = torch.exp(-flow.elapsed @ torch.from_numpy(rate).to(flow.elapsed))
+    met = scans.gather_sum(carried[:, :width].contiguous(), owner[flow.sender], None, flow.inbox)
     parts = [carried[owner, :width]]
     arriving = met.repeat(1, rates)
     for step in range(steps):
         start = width * (1 + step * rates)
         initial = carried[:, start : start + width * rates].double()
-        walks, _ = scan_sum(arriving, decay, initial, flow.chain)
+        walks, _ = scans.scan_sum(arriving, decay, initial, flow.chain)
         parts.append(walks)
         if step + 1 < steps:
-            arriving = gather_sum(walks, flow.sender, None, flow.inbox)
+            arriving = scans.gather_sum(walks, flow.sender, None, flow.inbox)
     return torch.cat(parts, dim=1)
 
 
-def compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> Tensor:
+def compare_sketches(rows: Rows, kept: Tensor, left: int, sketching: Sketching) -> Tensor:
     """Cosines [Q, H * P] of the sketches of each pair: walk counts, freed of how active the two nodes are.
 
     The first `left` rows are left ends, the others the right ends of the Q pairs, in blocks of `left`.
-    P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. fade [n, 1 + H] brings S_0, and S_k
-    at each rate, from a node's last activity to the time of the query.
+    P = (steps + 1)^2 - 1 pairs of steps (i, j) but (0, 0), for each of the H rates. kept [n, 1 + H] is what is left of
+    S_0, and of S_k at each rate, from a node's last activity to the time of the query.
     """
-    if fade.device.type != "cpu":
-        return plainly_compare_sketches(rows, fade, left, width, steps)
-    size = ((steps + 1) ** 2 - 1) * (fade.shape[1] - 1)
-    pairs = len(fade) - left
-    cosines = fade.new_empty(pairs, size)
-    tensors = (rows.place, rows.row, rows.here, rows.carried, rows.arena, fade, cosines)
-    compare(steps, left, *[tensor.contiguous().numpy() for tensor in tensors])
-    return cosines
+    return torch.from_numpy(compare(Rows(*map(view, rows)), view(kept), left, sketching))
 
 
-def plainly_compare_sketches(rows: Rows, fade: Tensor, left: int, width: int, steps: int) -> Tensor:
+def plain_compare_sketches(rows: Rows, kept: Tensor, left: int, sketching: Sketching) -> Tensor:
     """`compare_sketches` in plain torch."""
-    ends = by_rate(rows.plain_tensor(), fade, width, steps)
+    width, steps, _ = sketching
+    ends = by_rate(plain_pick(rows), kept, width, steps)
     theirs = ends[left:]
     ours = ends[:left].repeat(len(theirs) // max(left, 1), 1, 1, 1)
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
-    cosines = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
+    cosines: Tensor = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
     return cosines.flatten(2)[:, :, 1:].flatten(1)
 
 
-def by_rate(row: Tensor, fade: Tensor, width: int, steps: int) -> Tensor:
-    """[n, H, steps + 1, width] faded sketches."""
-    rates = fade.shape[1] - 1
-    first = (row[:, :width] * fade[:, :1])[:, None, None].expand(-1, rates, 1, width)
-    walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * fade[:, 1:, None, None]
+def by_rate(row: Tensor, kept: Tensor, width: int, steps: int) -> Tensor:
+    """[n, H, steps + 1, width] what is left of sketches."""
+    rates = kept.shape[1] - 1
+    first = (row[:, :width] * kept[:, :1])[:, None, None].expand(-1, rates, 1, width)
+    walks = row[:, width:].view(len(row), steps, rates, width).transpose(1, 2) * kept[:, 1:, None, None]
     return torch.cat([first, walks], dim=2)
 
 
+@program
+def propagate(chain, inbox, sender, owner, elapsed, carried, sketching):  # type: ignore[no-untyped-def]
+    """`propagate_sketches` on arrays."""
+    out = empty_rows(len(owner), carried.shape[1], carried)
+    _propagate(chain, inbox, sender, owner, elapsed, carried, sketching, out)
+    return out
+
+
 @compiled
-def propagate(
-    width: Any,
-    steps: Any,
-    chain: Any,
-    inbox: Any,
-    sender: Any,
-    owner: Any,
-    elapsed: Any,
-    rate: Any,
-    carried: Any,
-    out: Any,
+def _propagate(
+    chain: Any, inbox: Any, sender: Any, owner: Any, elapsed: Any, carried: Any, sketching: Any, out: Any
 ) -> None:
     """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step.
 
     Every temporal node has a message; the first of them is added while what is left of the past is written.
     """
+    width, steps, rate = sketching
     rates = rate.shape[1]
     # A row is summed in place, in the type of the state: where the stream is cut then changes no bit.
     factor = np.empty((len(out), rates), dtype=out.dtype)
@@ -163,63 +164,72 @@ def propagate(
                 before = here
 
 
-@nb.njit(nogil=True, cache=True, error_model="numpy")
-def fade_ends(facts: Any, time: Any, seen: Any, spans: Any, rate: Any, fade: Any) -> None:
-    """Fill fade [n, 1 + H]: what is left of S_0, and of S_k at each rate, from a node's last activity until a query.
+@program
+def decay_to_queries(past, time, seen, spans, rate, like):  # type: ignore[no-untyped-def]
+    """[n, 1 + H] what is left of S_0, and of S_k at each rate, from a node's last activity until a query.
 
-    Of a node without history nothing is there, whether or not its id is known. rate [2, H] per span of each clock.
+    past [n, F] are the statistics of the nodes. Of a node without history nothing is there, whether or not its id is
+    known. rate [2, H] per span of each clock.
     """
-    for q in range(len(fade)):
-        last = max(facts[q, 2], facts[q, 3])
+    kept = empty_rows(len(past), 1 + rate.shape[1], like)
+    _decay_to_queries(past, time, seen, spans, rate, kept)
+    return kept
+
+
+@compiled
+def _decay_to_queries(past: Any, time: Any, seen: Any, spans: Any, rate: Any, kept: Any) -> None:
+    _, span, events = spans
+    for q in range(len(kept)):
+        last = last_active(past[q])
         known = last > -np.inf
-        pause = (time[q] - last) / spans[0] if known else 0.0
-        ticks = (seen[q] - max(facts[q, 4], facts[q, 5])) / spans[1] if known else 0.0
-        fade[q, 0] = 1.0 if known else 0.0
+        pause = (time[q] - last) / span if known else 0.0
+        ticks = (seen[q] - last_seen(past[q])) / events if known else 0.0
+        kept[q, 0] = 1.0 if known else 0.0
         for h in range(rate.shape[1]):
-            fade[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
+            kept[q, 1 + h] = np.exp(-pause * rate[0, h] - ticks * rate[1, h])
+
+
+@program
+def compare(rows, kept, left, sketching):  # type: ignore[no-untyped-def]
+    """`compare_sketches` on arrays."""
+    columns = ((sketching.steps + 1) ** 2 - 1) * (kept.shape[1] - 1)
+    cosines = empty_rows(len(kept) - left, columns, kept)
+    _compare(rows, kept, left, sketching.steps, cosines)
+    return cosines
 
 
 @fast
-def compare(
-    steps: Any,
-    left: Any,
-    place: Any,
-    row: Any,
-    here: Any,
-    carried: Any,
-    arena: Any,
-    fade: Any,
-    cosines: Any,
-) -> None:
-    """The loops of `compare_sketches`; a table [n, .] holds parts of equal width, S_0 and S_k at each rate."""
-    rates, kind = fade.shape[1] - 1, arena.dtype
+def _compare(rows: Any, kept: Any, left: Any, steps: Any, cosines: Any) -> None:
+    """A row holds parts of equal width, S_0 and S_k at each rate."""
+    arena = rows.arena
+    rates, kind = kept.shape[1] - 1, arena.dtype
     parts = 1 + steps * rates
     width = arena.shape[1] // parts
     first, second = _part_pairs(steps, rates, cosines.shape[1])
     norm_left, norm, square = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
-    kept_left, kept = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
+    kept_left, kept_right = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     product, size = np.empty(len(first), dtype=kind), np.empty(len(first), dtype=kind)
     floor = kind.type(width * FLOOR)
     for u in range(left):
-        for q in range(min(u + 1, left - 1), len(place), left):
-            fetch_row(place[q], row[q], here, carried, arena)
-        ours = row_at(find_address(place[u], row[u], here, carried, arena), (parts, width), arena)
-        _keep(fade, u, kept_left)
+        for q in range(min(u + 1, left - 1), len(kept), left):
+            fetch_row(rows, q)
+        ours = row_at(find_address(rows, u), (parts, width), arena)
+        _keep(kept, u, kept_left)
         for part in range(parts):
             norm_left[part] = np.sqrt(_dot(ours, part, ours, part)) * kept_left[part]
         for q in range(u, len(cosines), left):
             end = left + q
-            theirs = row_at(find_address(place[end], row[end], here, carried, arena), (parts, width), arena)
-            _keep(fade, end, kept)
+            theirs = row_at(find_address(rows, end), (parts, width), arena)
+            _keep(kept, end, kept_right)
             if steps == 2:
                 _multiply_two_steps(ours, theirs, rates, product, square)
             else:
                 _multiply(ours, theirs, first, second, product, square)
             for part in range(parts):
-                norm[part] = np.sqrt(square[part]) * kept[part]
+                norm[part] = np.sqrt(square[part]) * kept_right[part]
             for column in range(len(first)):
                 a, b = first[column], second[column]
-                product[column] *= kept_left[a] * kept[b]
+                product[column] *= kept_left[a] * kept_right[b]
                 size[column] = norm_left[a] * norm[b]
             for column in range(len(first)):
                 cosines[q, column] = product[column] / (size[column] + floor)
@@ -275,13 +285,13 @@ def _part_pairs(steps: Any, rates: Any, columns: Any) -> tuple[Any, Any]:
 
 
 @fast
-def _keep(fade: Any, q: Any, kept: Any) -> None:
+def _keep(kept: Any, q: Any, by_part: Any) -> None:
     """Fill what is left of each part [parts] at query q."""
-    rates = fade.shape[1] - 1
-    kept[0] = fade[q, 0]
-    for part in range(1, len(kept), rates):
+    rates = kept.shape[1] - 1
+    by_part[0] = kept[q, 0]
+    for part in range(1, len(by_part), rates):
         for h in range(rates):
-            kept[part + h] = fade[q, 1 + h]
+            by_part[part + h] = kept[q, 1 + h]
 
 
 @fast

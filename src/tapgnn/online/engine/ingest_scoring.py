@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
 from tapgnn.events import Events, Floats, Ints
-from tapgnn.model import Model, State, Trace
+from tapgnn.model import EventClassifier, Model, State, Trace
 from tapgnn.online.engine.live_state import Fold
 from tapgnn.online.journal.event_batch import Batch
-from tapgnn.training.classification import Classifier
 
 Answers = NDArray[np.float64]
 Aspect = Literal["score", "risk"]
@@ -32,7 +31,7 @@ def score_links(model: Model, where: State | Trace, src: Ints, dst: Ints, time: 
 
 def classify_events(
     model: Model,
-    classifier: Classifier,
+    classifier: EventClassifier,
     where: State | Trace,
     src: Ints,
     dst: Ints,
@@ -40,11 +39,7 @@ def classify_events(
     features: NDArray[np.float32] | None,
 ) -> Answers:
     """The probability [Q] of the rare label of each event src -> dst at its time."""
-    z = model.query(where, np.concatenate([src, dst]), np.tile(time, 2)).float()
-    parts = [z[: len(src)], z[len(src) :]]
-    if features is not None:
-        parts.append(torch.from_numpy(features).to(z.device))
-    logits: torch.Tensor = classifier(torch.cat(parts, dim=1))
+    logits = model.classify(where, classifier, src, dst, time, features)
     return torch.sigmoid(logits.double()).numpy(force=True)
 
 

@@ -22,7 +22,7 @@ import torch
 from tapgnn.errors import EventError, JournalError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.features.node_statistics import LAST
+from tapgnn.model.features.node_statistics import LAST, both_roles
 from tapgnn.online.engine.clock_forecast import Outlook, ready_events
 from tapgnn.online.engine.fair_lock import Turnstile
 from tapgnn.online.engine.policy import Policy
@@ -59,7 +59,7 @@ class Fold:
         self.pending = Pending.none(origin.model.config.edge_features)
         self.newest = self.state.clock
         self.position = self.late = self.accepted = 0
-        self.changed = np.zeros(len(self.state.facts), dtype=bool)
+        self.changed = np.zeros(len(self.state.statistics), dtype=bool)
         self._trace: Trace | None = None
 
     @property
@@ -143,8 +143,8 @@ class Fold:
         size = self.state.size
         rows, reused = self.roster.enrol(batch.ids)
         self.state.admit(self.roster)
-        if len(self.changed) < len(self.state.facts):
-            self.changed = np.append(self.changed, np.zeros(len(self.state.facts) - len(self.changed), dtype=bool))
+        if len(self.changed) < len(self.state.statistics):
+            self.changed = np.append(self.changed, np.zeros(len(self.state.statistics) - len(self.changed), dtype=bool))
         if len(reused):
             clear_rows(self.model, self.state, reused, [self.roster.ids[row] for row in reused.tolist()])
             self.changed[reused + 1] = True
@@ -156,7 +156,7 @@ class Fold:
         step = self.policy.ttl / SWEEPS
         if not np.isfinite(step) or self.clock == before or np.floor(self.clock / step) == np.floor(before / step):
             return
-        last = self.state.facts[1 : self.state.size + 1, LAST].amax(dim=1).numpy(force=True)
+        last = both_roles(self.state.statistics[1 : self.state.size + 1], LAST).amax(dim=1).numpy(force=True)
         silent = np.isfinite(last) & (self.clock - last > self.policy.ttl)
         silent[self.pending.nodes()] = False
         rows = np.flatnonzero(silent)

@@ -95,9 +95,8 @@ class Questions:
         with self._asked(time) as (live, when):
             names = live.model.vocabulary
             pool = _destinations(live.fold) if candidates is None else names.known_rows(candidates)
-            asked = torch.from_numpy(np.concatenate([names.rows([src]), pool])).to(live.model.device)
-            moment = torch.full(asked.shape, float(when), dtype=torch.float64, device=asked.device)
-            best = torch.topk(live.model.link(live.where.past(asked, moment), 1), min(k, len(pool)))
+            past = live.model.past(live.where, np.concatenate([names.rows([src]), pool]), float(when))
+            best = torch.topk(live.model.link(past, 1), min(k, len(pool)))
             chance = torch.sigmoid(best.values.double()).tolist()
             return [(names.ids[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
 
@@ -130,7 +129,7 @@ def _destinations(fold: Fold) -> Ints:
     items, living = fold.origin.candidates, fold.roster.living()
     if items is None:
         return living
-    received = fold.state.facts[1 : fold.state.size + 1, COUNT][:, DESTINATION].numpy(force=True) > 0
+    received = fold.state.statistics[1 : fold.state.size + 1, COUNT + DESTINATION].numpy(force=True) > 0
     received[items] = True
     return living[received[living]]
 

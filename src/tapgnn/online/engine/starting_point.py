@@ -13,11 +13,10 @@ import numpy as np
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Ints
-from tapgnn.model import Model, State, load_model, model_hash, save_model
-from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model import EventClassifier, Model, State, load_model, model_hash, save_model
+from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.model.files import load_state
 from tapgnn.online.journal.state_rows import hash_rows
-from tapgnn.training.classification import Classifier
 from tapgnn.unfold import SOURCE
 from tapgnn.vocabulary import Id
 
@@ -41,7 +40,7 @@ class Origin:
     base: str
     clock: float
     candidates: Ints | None
-    classifier: Classifier | None
+    classifier: EventClassifier | None
     source: Path | State
     _ready: State | None
 
@@ -51,7 +50,7 @@ class Origin:
         if start not in STARTS:
             raise ConfigError(f"start is one of {', '.join(STARTS)}, not {start!r}")
         pool: Ints | None = None
-        classifier: Classifier | None = None
+        classifier: EventClassifier | None = None
         if isinstance(source, TAPGNN) or (Path(source) / "estimator.safetensors").is_file():
             fitted = source if isinstance(source, TAPGNN) else TAPGNN.load(source)
             model, state, classifier = fitted.model_, fitted.state_, fitted.classifier_
@@ -85,7 +84,7 @@ class Origin:
         if row < 0 or self.clock == -np.inf:
             return False
         state = self.begin()
-        return row < state.size and bool(state.facts[row + 1, COUNT].sum() > 0)
+        return row < state.size and bool(both_roles(state.statistics[row + 1], COUNT).sum() > 0)
 
     def identity(self) -> dict[str, str]:
         """What a journal remembers of it."""
@@ -105,7 +104,7 @@ def _hash_state(state: State) -> str:
 
 def _items(state: State, candidates: Ints) -> Ints | None:
     """The candidates of a bipartite log: those where none was ever a source."""
-    sent = state.facts[1 : state.size + 1, COUNT][:, SOURCE].numpy(force=True)
+    sent = state.statistics[1 : state.size + 1, COUNT + SOURCE].numpy(force=True)
     return None if (sent[candidates[candidates < state.size]] > 0).any() else candidates
 
 

@@ -14,25 +14,19 @@ The memory of a window is taken once: a ring of `size` events.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, cast
+from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tapgnn.compiled.jit import compiled
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, Trace
-from tapgnn.model.block import Block
-from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.vocabulary import Id
-
-
-def last_block(model: Model) -> Block:
-    """The block whose messages are told apart."""
-    return cast(Block, model.blocks[-1])
 
 
 @dataclass
@@ -74,10 +68,11 @@ class Excerpt:
 def excerpt(model: Model, events: Events, trace: Trace) -> Excerpt:
     """What was absorbed in one `advance`: its events, in order of time, and its trace."""
     size, ends = len(events), torch.from_numpy(_ends(trace).reshape(-1))
-    walks = trace.sketch[:, : _fed_width(model)]
-    degree = trace.facts[:, COUNT].sum(dim=1).to(model.dtype)
-    both = (table.index_select(0, ends).reshape(size, 2, -1) for table in (trace.embedding, trace.lower, walks))
-    edge = trace.embedding.new_zeros(size, 0) if events.features is None else torch.from_numpy(events.features)
+    statistics, embedding, sketch, *_, lower = map(torch.as_tensor, trace.reached)
+    walks = sketch[:, : _fed_width(model)]
+    degree = both_roles(statistics, COUNT).sum(dim=1).to(model.dtype)
+    both = (table.index_select(0, ends).reshape(size, 2, -1) for table in (embedding, lower, walks))
+    edge = embedding.new_zeros(size, 0) if events.features is None else torch.from_numpy(events.features)
     embedding, lower, fed = both
     return Excerpt(
         _names(events, events.src),
@@ -112,7 +107,7 @@ def _seen(trace: Trace) -> Floats:
     return (trace.events_before + before).astype(np.float64)
 
 
-@nb.njit(nogil=True, cache=True)
+@compiled
 def _copy_rows(source, ends, places, target):  # type: ignore[no-untyped-def]
     """target[place of e, side] = the first columns of source[end of e on that side]."""
     width = target.shape[2]
@@ -150,10 +145,10 @@ class Window:
         late = slice(max(len(events) - self.size, 0), None)
         places = (self.count + np.arange(len(events))[late]) % self.size
         ring, ends = self._ring, _ends(trace)[late]
-        tables = ((trace.embedding, ring.embedding), (trace.lower, ring.lower), (trace.sketch, ring.walks))
-        for source, target in tables:
-            _copy_rows(source.numpy(force=True), ends, places, target.numpy())
-        ring.degree.numpy()[places] = trace.facts.numpy(force=True)[:, COUNT].sum(axis=1)[ends]
+        statistics, embedding, sketch, *_, lower = (torch.as_tensor(rows).numpy(force=True) for rows in trace.reached)
+        for source, target in ((embedding, ring.embedding), (lower, ring.lower), (sketch, ring.walks)):
+            _copy_rows(source, ends, places, target.numpy())
+        ring.degree.numpy()[places] = both_roles(statistics, COUNT).sum(axis=1)[ends]
         if events.features is not None:
             ring.edge.numpy()[places] = events.features[late]
         ring.src[places], ring.dst[places] = _names(events, events.src[late]), _names(events, events.dst[late])
@@ -187,6 +182,5 @@ class Window:
 
 def _fed_width(model: Model) -> int:
     """How much of a sketch row reaches partners: all but its last step."""
-    config = model.config
-    rates = int(model.sketch_rate.shape[1])
-    return config.sketch_width * (1 + (config.sketch_steps - 1) * rates) if model.sketched else 0
+    width, steps, rate = model.sketching
+    return int(width * (1 + (steps - 1) * rate.shape[1])) if model.config.sketched else 0

@@ -25,10 +25,10 @@ from torch import Tensor
 
 from tapgnn.events import Events
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.explain.event_window import Excerpt, Window, excerpt
-from tapgnn.online.explain.kernel_shares import finish_read
-from tapgnn.online.explain.leave_one_out import Ledger, PastRows
+from tapgnn.online.explain.leave_one_out import CopiedRows, NodeHistory
+from tapgnn.online.explain.received_messages import finish_read
 from tapgnn.vocabulary import Id
 
 MOST_EVENTS = 512
@@ -86,11 +86,11 @@ def explain(
     if isinstance(where, Trace) and held is not None:
         history = history.followed_by(excerpt(model, held, where).touching(src, dst))
     state = where.successor if isinstance(where, Trace) else where
-    row = torch.from_numpy(model.vocabulary.rows([src, dst]))
-    past = where.past(row, torch.full((2,), time, dtype=torch.float64))
     with torch.no_grad():
+        known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
         sides = [
-            Ledger(model, state, history, absorbed, node, PastRows.one(past, at)) for at, node in enumerate((src, dst))
+            NodeHistory(model, state, history, absorbed, node, rows)
+            for node, rows in zip((src, dst), known, strict=True)
         ]
         logits, exact = _logits_without(model, sides, len(history))
     base, moved = _embedding_effects(model, sides, len(history))
@@ -114,21 +114,21 @@ def explain(
     return Explanation(float(logits[0]), base, float(moved[-1]), causes, len(history), _count_events(history, sides))
 
 
-def _count_events(history: Excerpt, sides: list[Ledger]) -> int:
+def _count_events(history: Excerpt, sides: list[NodeHistory]) -> int:
     """Past events of the two nodes; those between them reached both, as far as they are remembered."""
     nodes = {side.node for side in sides}
-    received = sum(int(side.facts[COUNT].sum()) for side in sides[: len(nodes)])
+    received = sum(int(both_roles(side.statistics, COUNT).sum()) for side in sides[: len(nodes)])
     twice = [src in nodes and dst in nodes for src, dst in zip(history.src, history.dst, strict=True)]
     return received - sum(twice)
 
 
-def _logits_without(model: Model, sides: list[Ledger], size: int) -> tuple[Tensor, Tensor]:
+def _logits_without(model: Model, sides: list[NodeHistory], size: int) -> tuple[Tensor, Tensor]:
     """[1 + n] (float64) the logit, and without each of n events; whether [n] it is exact."""
     (left, fine), (right, good) = (side.without() for side in sides)
-    return model.link(left.with_right(right), 1 + size).double(), fine & good
+    return model.link_rows(left.with_right(right), 1 + size).double(), fine & good
 
 
-def _embedding_effects(model: Model, sides: list[Ledger], size: int) -> tuple[float, Tensor]:
+def _embedding_effects(model: Model, sides: list[NodeHistory], size: int) -> tuple[float, Tensor]:
     """The logit with empty sums in the last layer, and what each event [n] and, last, all older ones add to it."""
     edges = torch.linspace(0.0, 1.0, PATH + 1, dtype=torch.float64)
     alpha = torch.cat([edges, (edges[1:] + edges[:-1]) / 2]).unsqueeze(1)
@@ -145,11 +145,11 @@ def _embedding_effects(model: Model, sides: list[Ledger], size: int) -> tuple[fl
             shares.append(torch.cat([share, older.unsqueeze(0)]))
         pasts.append(rows)
     with torch.enable_grad():
-        logits = model.link(pasts[0].with_right(pasts[1]), len(alpha)).double()
-        slopes = torch.autograd.grad(logits[PATH + 1 :].sum(), readings) if readings else ()
+        logits = model.link_rows(pasts[0].with_right(pasts[1]), len(alpha)).double()
+        gradients = torch.autograd.grad(logits[PATH + 1 :].sum(), readings) if readings else ()
     steps = torch.zeros(PATH, size + 1, dtype=torch.float64)
-    for slope, share in zip(slopes, shares, strict=True):
-        steps += slope[PATH + 1 :] @ share.T / PATH
+    for gradient, share in zip(gradients, shares, strict=True):
+        steps += gradient[PATH + 1 :] @ share.T / PATH
     return float(logits[0].detach()), _completed(steps, logits[: PATH + 1].detach().diff())
 
 

@@ -145,7 +145,7 @@ class Checkpoints:
         if size > len(fold.roster):
             fold.roster.seat([node.row for node in nodes], [node.id for node in nodes if node.id is not None], size)
         fold.state.admit(fold.roster)
-        fold.changed = np.zeros(len(fold.state.facts), dtype=bool)
+        fold.changed = np.zeros(len(fold.state.statistics), dtype=bool)
         self._stored = _grown(self._stored, len(fold.changed))
 
 

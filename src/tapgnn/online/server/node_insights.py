@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tapgnn.errors import QueryError
 from tapgnn.events import Events
 from tapgnn.model import Trace
-from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.engine.engine import Engine, Live
 from tapgnn.online.explain.event_window import Window, excerpt
 from tapgnn.online.explain.link_explanation import Explanation, explain
@@ -75,13 +75,13 @@ class Observatory:
             row = live.model.vocabulary.rows([node])
             if row[0] < 0:
                 raise QueryError(f"no node is called {node!r}; ids are matched by value and type (7 is not '7')")
-            past = live.where.past(torch.from_numpy(row), torch.tensor([live.now], dtype=torch.float64))
+            statistics, embedding, _ = live.model.recall(live.where, row, [live.now])
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
                 history = history.followed_by(excerpt(live.model, live.held, live.where).touching(node))
-            present = past.embedding.tensor()[0]
+            present = embedding[0]
             nearest = self._nearest(live, node, present)
-            counts = past.facts[0, COUNT].tolist()
+            counts = both_roles(statistics[0], COUNT).tolist()
         mine = [0 if src == node else 1 for src in history.src]
         drift = _distance(history.embedding[torch.arange(len(mine)), mine], present).tolist()
         events = [
@@ -104,9 +104,7 @@ class Observatory:
         others = [name for name in self.window.latest_nodes(NEAREST_AMONG) if name != node]
         if not others:
             return []
-        rows = torch.from_numpy(live.model.vocabulary.rows(others))
-        where = live.where
-        vectors = where.past(rows, torch.full((len(rows),), live.now, dtype=torch.float64)).embedding.tensor()
+        _, vectors, _ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
         likeness = 1.0 - _distance(vectors, present)
         best = torch.topk(likeness, min(5, len(others)))
         return [
@@ -132,8 +130,7 @@ class Observatory:
             rows = live.model.vocabulary.rows(nodes)
             times = np.full(len(rows), live.now)
             vectors = live.model.query(live.where, rows, times).double().numpy()
-            past = live.where.past(torch.from_numpy(rows), torch.from_numpy(times))
-            counts = past.facts[:, COUNT].numpy()
+            counts = both_roles(live.model.recall(live.where, rows, times)[0], COUNT).numpy()
         self._frame = _Frame.following(self._frame, vectors)
         places = self._frame.places(vectors)
         return {

@@ -1,0 +1,165 @@
+"""The program of a model on tensors, with gradients: modules over the operations of a backend.
+
+Everything that `inference` does on arrays, and the same numbers; it also serves where dropout is on, plain torch, and
+kernels that have no form on arrays.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from tapgnn.compiled.row_lookup import Rows
+from tapgnn.events import Events
+from tapgnn.kernels.flow import Flow
+from tapgnn.model.block import Chunk
+from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statistics, read_clocks
+from tapgnn.model.features.walk_sketch import decay_to_queries
+from tapgnn.model.heads import PairInputs
+from tapgnn.model.projection import Projection
+from tapgnn.model.state import ARENAS, Past, State
+from tapgnn.model.trace import Reached
+from tapgnn.unfold import Unfolding
+
+if TYPE_CHECKING:
+    from tapgnn.model.model import Model
+
+
+class PastRows(NamedTuple):
+    """A `Past` on tensors: node, time, seen [Q], statistics [Q, F], and the rows of embedding and sketch."""
+
+    node: Tensor
+    time: Tensor
+    seen: Tensor
+    statistics: Tensor
+    embedding: Rows
+    sketch: Rows
+
+
+class Differentiable:
+    """A model on tensors."""
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.backend, self.config = model, model.backend, model.config
+
+    def absorb(self, events: Events, view: Unfolding, state: State) -> Reached:
+        """Write the rows of the active nodes into the state; see `Reached`."""
+        nodes = self._tensor(view.nodes)
+        sums, *carried = (self.backend.copy_rows(getattr(state, name), nodes) for name in ARENAS)
+        flow, statistics = self._flow(view, state.events, carried[0])
+        embedding, states, lower = self._embed(events, view, flow, nodes, sums)
+        sketch = carried[2].new_empty(view.size, 0)
+        if self.config.sketched:
+            owner = self._tensor(view.owner())
+            sketch = self.backend.propagate_sketches(flow, owner, carried[2], self.model.sketching)
+        start, all_of_them, last = 0, torch.arange(len(nodes), device=nodes.device), flow.chain[1:] - 1
+        for part in states:
+            self.backend.replace_rows(state.sums, nodes, part, all_of_them, start)
+            start += part.shape[1]
+        for arena, table in ((state.statistics, statistics), (state.embedding, embedding), (state.sketch, sketch)):
+            self.backend.replace_rows(arena, nodes, table, last)
+        return Reached(statistics, embedding, sketch, carried[0], carried[1], carried[2], lower)
+
+    def embed_directly(self, events: Events, view: Unfolding, state: State) -> Tensor:
+        """h_K [T, d] of a log that starts here, aggregated from the whole neighbourhood."""
+        nodes = self._tensor(view.nodes)
+        flow, _ = self._flow(view, 0, state.statistics[nodes + 1])
+        return self._embed(events, view, flow, nodes, None)[0]
+
+    def represent(self, past: Past) -> Tensor:
+        """z [Q, d]."""
+        return self._project(self.rows(past))[0]
+
+    def link(self, past: Past, left: int) -> Tensor:
+        """Logits [Q] of pairs; see `Model.link`."""
+        return self.link_rows(self.rows(past), left)
+
+    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
+        """Logits [Q] of events; see `Model.classify`."""
+        z = self.represent(past)
+        half = len(z) // 2
+        parts = [z[:half], z[half:]] if features is None else [z[:half], z[half:], features]
+        return classifier(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
+
+    def rows(self, past: Past) -> PastRows:
+        """The tensors of a past."""
+        node, time, seen = (self._tensor(column) for column in (past.node, past.time, past.seen))
+        statistics, embedding, sketch = past.rows()
+        return PastRows(node, time, seen, self.backend.pick(statistics), embedding, sketch)
+
+    def link_rows(self, past: PastRows, left: int) -> Tensor:
+        """`link` of given tensors."""
+        walks = self.walks(past, left) / self.model.walk_scale if self.config.sketched else None
+        z, encoded = self._project(past)
+        return self.model.head(PairInputs(z, encoded, walks, left), self.backend)  # type: ignore[no-any-return]
+
+    def walks(self, past: PastRows, left: int) -> Tensor:
+        """[Q, .] cosines of the sketches of pairs."""
+        given = (column.numpy(force=True) for column in (past.statistics, past.time, past.seen))
+        like = past.sketch.arena[:0].numpy(force=True)
+        kept = torch.from_numpy(decay_to_queries(*given, self.model.spans, self.model.sketching.rate, like))
+        device = past.statistics.device
+        return self.backend.compare_sketches(past.sketch, kept.to(device), left, self.model.sketching)
+
+    def _project(self, past: PastRows) -> tuple[Tensor, Tensor | None]:
+        """z [Q, d] and the encoded statistics [Q, .], where the model has them."""
+        model, projection = self.model, self.model.projection
+        if model.statistics is None or isinstance(projection, Projection):
+            pause = (past.time - both_roles(past.statistics, LAST).amax(dim=1)) / self.config.span
+            return projection(self.backend.pick(past.embedding), pause), None
+        given = (past.statistics, past.time, past.seen)
+        statistics, encoded = self.backend.encode_statistics(model.statistics, *given)
+        known = projection.known(statistics)
+        if projection.of_node is not None:
+            known = known + projection.of_node(model.inputs(past.node))
+        z = self.backend.join_rows(past.embedding, known, projection.weights())
+        return projection.dropout(z), encoded
+
+    def _embed(
+        self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
+    ) -> tuple[Tensor, list[Tensor], Tensor]:
+        """h_K [T, d], the last state [C, .] of each kernel and h_{K-1} [T, d]; without carried states, directly."""
+        model, config = self.model, self.config
+        instants = (self._tensor(view.instants) - config.origin) / config.span
+        edge = None if events.features is None else self._tensor(events.features).to(model.dtype)
+        chunk = Chunk(flow, self._tensor(view.instant), model.encoding(instants), edge)
+        table: Tensor = model.inputs(nodes)
+        row: Tensor | None = self._tensor(view.owner())
+        states, start = [], 0
+        for block in model.layers:
+            stop = start + block.kernel.state_width
+            below, place = table.detach(), row
+            table, last = block(table, row, chunk, None if carried is None else carried[:, start:stop])
+            if last is not None:
+                states.append(last)
+            row, start = None, stop
+        lower = below if place is None else below.index_select(0, place)
+        return table, states, lower
+
+    def _flow(self, view: Unfolding, before: int, carried: Tensor) -> tuple[Flow, Tensor]:
+        """The chunk as kernels see it, after `before` events, and the statistics [T, F] of its temporal nodes."""
+        model, seen = self.model, view.seen + before
+        rows, elapsed = np.empty((view.size, carried.shape[1])), np.empty((view.size, 2))
+        clocks, degree = np.empty((view.size, 2)), np.empty(view.size)
+        fold_statistics(view, seen, model.count_rate, carried.numpy(force=True), rows, elapsed)
+        read_clocks(model.spans, view, seen, rows, elapsed, clocks, degree)
+        flow = Flow(
+            chain=self._tensor(view.chain),
+            inbox=self._tensor(view.inbox),
+            sender=self._tensor(view.sender),
+            role=self._tensor(view.role),
+            event=self._tensor(view.event),
+            degree=self._tensor(degree).to(model.dtype),
+            clocks=self._tensor(clocks),
+            elapsed=self._tensor(elapsed),
+            scans=self.backend.scans,
+        )
+        return flow, self._tensor(rows)
+
+    def _tensor(self, array: NDArray[Any]) -> Tensor:
+        return torch.from_numpy(array).to(self.model.device)

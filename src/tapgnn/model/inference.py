@@ -1,0 +1,525 @@
+"""The program of a model on arrays, without gradients: what is served.
+
+One text for every configuration. Where a model lacks a part (time encoding, features, gates, sketches), its arrays have
+no columns. The text runs in two ways: interpreted, for many rows, with dense products by the matrix library and loops
+on several threads; and compiled whole, for few, where a single event would pay more for calls than for arithmetic.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.compiled.jit import compiled, fast, program, whole
+from tapgnn.compiled.pair_score import weigh
+from tapgnn.compiled.parallel import view as array_of
+from tapgnn.compiled.products import empty_rows, linear, multiply, relu
+from tapgnn.compiled.projection_fused import JoinWeights, join
+from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
+from tapgnn.events import Events
+from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
+from tapgnn.model.config import HEADS
+from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.features.node_statistics import fold_statistics, last_active, read_clocks
+from tapgnn.model.features.statistics_encoder import Encoding, encode_rows
+from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
+from tapgnn.model.heads import Additive, PairMLP
+from tapgnn.model.projection import Projection
+from tapgnn.model.state import Past, State
+from tapgnn.model.time_encoding import encode_times
+from tapgnn.model.trace import Reached
+from tapgnn.unfold import Unfolding
+
+if TYPE_CHECKING:
+    from tapgnn.model.model import Model
+
+# Up to so many events or pairs a call is compiled whole; measured: from there on the matrix library is faster.
+FEW = 256
+# Counts how often a tensor was written to.
+version_of = attrgetter("_version")
+
+
+class InputArrays(NamedTuple):
+    """h_0: vectors [1 + N, d], and features [1 + M, f] with the weight [f, d] and bias [d] of their transform."""
+
+    vectors: Any
+    features: Any
+    weight: Any
+    bias: Any
+
+
+class BlockArrays(NamedTuple):
+    """The blocks, stacked: see `Block`; their kernel's number and weights, and whether gates are more than ones."""
+
+    form: int
+    gated: bool
+    transform: Any
+    bias: Any
+    of_time: Any
+    of_edge: Any
+    gate: Any
+    own: Any
+    scale: Any
+    shift: Any
+    scan_weight: Any
+
+
+class ClockArrays(NamedTuple):
+    """Origin and spans of the clocks, rates of the decayed counts [H] per event, and the encoding of instants."""
+
+    spans: Any
+    count_rate: Any
+    frequency: Any
+    phase: Any
+
+
+class ProjectionArrays(NamedTuple):
+    """Of the projection with statistics, their weights, what joins them with h, and h_0's; or of that of the paper."""
+
+    encoding: Any
+    of_statistics: Any
+    joining: Any
+    of_node: Any
+    frequency: Any
+    phase: Any
+    of_embedding: Any
+    of_pause: Any
+    hidden_bias: Any
+    out: Any
+    out_bias: Any
+
+
+class HeadArrays(NamedTuple):
+    """Which head it is, and the weights of each: see `heads`; walk_scale is what the cosines are divided by."""
+
+    kind: int
+    walk_scale: Any
+    of_pair: Any
+    of_left: Any
+    of_right: Any
+    of_walks: Any
+    bias: Any
+    second: Any
+    second_bias: Any
+    out: Any
+    out_bias: Any
+
+
+class ClassifierArrays(NamedTuple):
+    """Centre and scale [w] of a description, and the weights and biases of the three layers."""
+
+    centre: Any
+    scale: Any
+    first: Any
+    first_bias: Any
+    second: Any
+    second_bias: Any
+    third: Any
+    third_bias: Any
+
+
+class Inference:
+    """The weights of a model as arrays."""
+
+    def __init__(self, model: Model) -> None:
+        self.tensors = (*model.parameters(), *model.buffers())
+        self.versions = list(map(version_of, self.tensors))
+        self.dtype = model.walk_scale.dtype
+        self.sketching = model.sketching if model.config.sketched else model.sketching._replace(width=0)
+        self.no_features = np.empty((0, 0), dtype=array_of(model.walk_scale).dtype)
+        with torch.no_grad():
+            encoding = model.encoding
+            self.clocks = ClockArrays(
+                model.spans, model.count_rate, *map(array_of, (encoding.frequency, encoding.phase))
+            )
+            self.inputs = _input_arrays(model)
+            self.blocks = _block_arrays(model)
+            self.projection = _projection_arrays(model)
+            self.head = _head_arrays(model)
+        self.classifiers: dict[int, tuple[EventClassifier, ClassifierArrays]] = {}
+
+    def is_current(self) -> bool:
+        """Whether the weights are still those of the model."""
+        return self.versions == list(map(version_of, self.tensors))
+
+    def absorb(self, events: Events, view: Unfolding, state: State) -> Reached:
+        """Write the rows of the active nodes into the state; see `Reached`."""
+        features = self.no_features
+        if events.features is not None:
+            features = torch.from_numpy(events.features).to(self.dtype).numpy()
+        run = absorb_few if len(events) <= FEW else absorb
+        given = (view, float(state.events), features, state.arrays())
+        return Reached(*run(*given, self.clocks, self.inputs, self.blocks, self.sketching))
+
+    def represent(self, past: Past) -> Tensor:
+        """z [Q, d]."""
+        run = represent_few if len(past) <= 2 * FEW else represent
+        return torch.from_numpy(run(past.node, past.time, past.seen, past.row_arrays(), *self._describing())[0])
+
+    def link(self, past: Past, left: int) -> Tensor:
+        """Logits [Q] of pairs; see `Model.link`."""
+        run = link_few if len(past) <= 2 * FEW else link
+        given = (past.node, past.time, past.seen, past.row_arrays(), left)
+        return torch.from_numpy(run(*given, *self._describing(), self.sketching, self.head))
+
+    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
+        """Logits [Q] of events; see `Model.classify`."""
+        run = classify_few if len(past) <= 2 * FEW else classify
+        given = (past.node, past.time, past.seen, past.row_arrays())
+        described = self.no_features if features is None else array_of(features)
+        return torch.from_numpy(run(*given, *self._describing(), described, self._classifier(classifier)))
+
+    def _describing(self) -> tuple[Any, ...]:
+        return self.clocks.spans, self.inputs, self.projection
+
+    def _classifier(self, classifier: EventClassifier) -> ClassifierArrays:
+        """Its weights in the type of the model; they do not change once it is trained."""
+        kept = self.classifiers.get(id(classifier))
+        if kept is None:
+            kept = self.classifiers[id(classifier)] = classifier, _classifier_arrays(classifier, self.dtype)
+        return kept[1]
+
+
+def _input_arrays(model: Model) -> InputArrays:
+    inputs, width = model.inputs, model.config.width
+    vectors = inputs.features.new_zeros(0, width) if inputs.vectors is None else inputs.vectors.weight
+    if inputs.of_features is None:
+        weight, bias = vectors.new_zeros(width, 0), vectors.new_zeros(width)
+    else:
+        weight, bias = inputs.of_features.weight, inputs.of_features.bias
+    return InputArrays(array_of(vectors), array_of(inputs.features), array_of(weight.T), array_of(bias))
+
+
+def _block_arrays(model: Model) -> BlockArrays:
+    blocks, width = model.layers, model.config.width
+    like = blocks[0].transform.weight
+
+    def stacked(tensors: list[Tensor]) -> Any:
+        return array_of(torch.stack(tensors))
+
+    def weights(part: str) -> Any:
+        maps = [getattr(block, part) for block in blocks]
+        return stacked([like.new_zeros(0, width) if part is None else part.weight.T for part in maps])
+
+    ends = [block.end or (like.new_zeros(0),) * 3 for block in blocks]
+    gates = [like.new_ones(2, width) if block.gate is None else block.gate for block in blocks]
+    own, scale, shift = (stacked(list(tensors)) for tensors in zip(*ends, strict=True))
+    return BlockArrays(
+        form=blocks[0].kernel.array_form or 0,
+        gated=blocks[0].gate is not None,
+        transform=weights("transform"),
+        bias=stacked([block.transform.bias for block in blocks]),
+        of_time=weights("of_time"),
+        of_edge=weights("of_edge"),
+        gate=stacked(gates),
+        own=own,
+        scale=scale,
+        shift=shift,
+        scan_weight=stacked([block.kernel.scan_weights() for block in blocks]),
+    )
+
+
+def _projection_arrays(model: Model) -> ProjectionArrays:
+    projection, like = model.projection, model.walk_scale
+    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, model.config.width))
+    nothing = Encoding(1.0, np.empty(0), row, row, np.empty(0, dtype=np.int64), array_of(like.new_zeros(0, 1)))
+    arrays = ProjectionArrays(
+        nothing, rows, JoinWeights(row, row, row, row), rows, row, row, rows, rows, row, rows, row
+    )
+    if isinstance(projection, Projection):
+        hidden, width = projection.hidden.weight.T, model.config.width
+        return arrays._replace(
+            frequency=array_of(projection.encoding.frequency),
+            phase=array_of(projection.encoding.phase),
+            of_embedding=array_of(hidden[:width]),
+            of_pause=array_of(hidden[width:]),
+            hidden_bias=array_of(projection.hidden.bias),
+            out=array_of(projection.out.weight.T),
+            out_bias=array_of(projection.out.bias),
+        )
+    return arrays._replace(
+        encoding=nothing if model.statistics is None else model.statistics.arrays(),
+        of_statistics=array_of(projection.of_statistics.weight.T),
+        joining=JoinWeights(*map(array_of, projection.weights())),
+        of_node=rows if projection.of_node is None else array_of(projection.of_node.weight.T),
+    )
+
+
+def _head_arrays(model: Model) -> HeadArrays:
+    head, like = model.head, model.walk_scale
+    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
+    kind = HEADS.index(model.config.head)
+    arrays = HeadArrays(kind, array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
+    if isinstance(head, Additive):
+        return arrays._replace(
+            of_left=array_of(head.of_left.weight.T),
+            of_right=array_of(head.of_right.weight.T),
+            bias=array_of(head.of_left.bias),
+            out=array_of(head.out.weight[0]),
+            out_bias=array_of(head.out.bias),
+        )
+    if isinstance(head, PairMLP):
+        arrays = arrays._replace(of_pair=array_of(head.of_pair))
+    if not isinstance(head, PairMLP) or head.direct is None:
+        return arrays
+    direct = head.direct
+    nothing = direct.bias.new_zeros(0, len(direct.bias))
+    parts = [nothing if part is None else part.weight.T for part in (direct.of_left, direct.of_right, direct.of_walks)]
+    return arrays._replace(
+        of_left=array_of(parts[0]),
+        of_right=array_of(parts[1]),
+        of_walks=array_of(parts[2]),
+        bias=array_of(direct.bias),
+        second=array_of(direct.second.weight.T),
+        second_bias=array_of(direct.second.bias),
+        out=array_of(direct.out.weight[0]),
+        out_bias=array_of(direct.out.bias),
+    )
+
+
+def _classifier_arrays(classifier: EventClassifier, dtype: torch.dtype) -> ClassifierArrays:
+    first, second, third = (layer for layer in classifier.layers if isinstance(layer, torch.nn.Linear))
+    weights = (first.weight.T, first.bias, second.weight.T, second.bias, third.weight[0], third.bias)
+    tensors = (classifier.centre, classifier.scale, *weights)
+    return ClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))
+
+
+@program
+def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  # type: ignore[no-untyped-def]
+    """Replace the rows of the active nodes in the arenas, after `before` events; gives what `Reached` holds."""
+    sums, statistics, embeddings, sketches = arenas
+    nodes, size, seen = view.nodes, len(view.time), view.seen + before
+    carried_statistics = take_rows(nodes, statistics, 0, statistics.shape[1])
+    carried_embedding = take_rows(nodes, embeddings, 0, embeddings.shape[1])
+    carried_sketch = take_rows(nodes, sketches, 0, sketches.shape[1])
+    rows, elapsed, at = np.empty((size, statistics.shape[1])), np.empty((size, 2)), np.empty((size, 2))
+    degree = np.empty(size, dtype=embeddings.dtype)
+    fold_statistics(view, seen, clocks.count_rate, carried_statistics, rows, elapsed)
+    read_clocks(clocks.spans, view, seen, rows, elapsed, at, degree)
+    chunk = ChunkArrays(view.chain, view.inbox, view.sender, view.role, degree, elapsed)
+    owner = _owners(view.chain, size)
+    embedding, lower = embed(view, owner, chunk, features, clocks, inputs, blocks, sums)
+    sketch = carried_sketch[:0]
+    if sketching.width > 0:
+        sketch = propagate(view.chain, view.inbox, view.sender, owner, elapsed, carried_sketch, sketching)
+        put_rows(nodes, view.chain[1:] - 1, sketch, 0, sketches)
+    put_rows(nodes, view.chain[1:] - 1, rows, 0, statistics)
+    put_rows(nodes, view.chain[1:] - 1, embedding, 0, embeddings)
+    return rows, embedding, sketch, carried_statistics, carried_embedding, carried_sketch, lower
+
+
+@program
+def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: ignore[no-untyped-def]
+    """h_K and h_{K-1} [T, d], layer by layer; the sums of the nodes are replaced."""
+    table, row, start = first_inputs(view.nodes, inputs), owner, 0
+    origin, span, _ = clocks.spans
+    waves = encode_times((view.instants - origin) / span, clocks.frequency, clocks.phase)
+    lower, place = table, row
+    for k in range(len(blocks.transform)):
+        lower, place = table, row
+        layer = LayerArrays(blocks.gate[k], blocks.own[k], blocks.scale[k], blocks.shift[k], blocks.scan_weight[k])
+        value, index = linear(table, blocks.transform[k], blocks.bias[k]), row[view.sender]
+        if waves.shape[1] > 0:
+            times = empty_rows(len(waves), value.shape[1], value)
+            times[:] = 0
+            multiply(waves, blocks.of_time[k], times)
+            value, index = add_rows(value, row, times, view.instant), view.sender
+        if features.shape[1] > 0:
+            edges = empty_rows(len(features), value.shape[1], value)
+            edges[:] = 0
+            multiply(features, blocks.of_edge[k], edges)
+            value, index = add_rows(value, index, edges, view.event), np.arange(len(view.event))
+        width = sums.shape[1] // len(blocks.transform)
+        carried = take_rows(view.nodes, sums, start, width)
+        table, last = scan_block(blocks.form, blocks.gated, chunk, value, index, table, row, layer, carried)
+        put_rows(view.nodes, np.arange(len(view.nodes)), last, start, sums)
+        row, start = np.arange(len(owner)), start + width
+    return table, pick_by_index(lower, place)
+
+
+@program
+def first_inputs(nodes, inputs):  # type: ignore[no-untyped-def]
+    """h_0 [n, d] of nodes; see `Inputs`."""
+    table = empty_rows(len(nodes), len(inputs.bias), inputs.bias)
+    _look_up(nodes, inputs.vectors, inputs.bias, table)
+    if len(inputs.weight) > 0:
+        known = empty_rows(len(nodes), inputs.features.shape[1], inputs.features)
+        _look_up(nodes, inputs.features, np.zeros(known.shape[1], dtype=known.dtype), known)
+        multiply(known, inputs.weight, table)
+    return table
+
+
+@compiled
+def _look_up(nodes: Any, vectors: Any, bias: Any, table: Any) -> None:
+    """Rows v + 1 of the vectors, row 0 for a node beyond them, and the bias added."""
+    for c in range(len(nodes)):
+        row = nodes[c] + 1 if nodes[c] + 1 < len(vectors) else 0
+        for j in range(table.shape[1]):
+            table[c, j] = bias[j] + vectors[row, j] if len(vectors) else bias[j]
+
+
+@fast
+def _owners(chain: Any, size: Any) -> Any:
+    """[T] the chain of each temporal node."""
+    owner = np.empty(size, dtype=np.int64)
+    for c in range(len(chain) - 1):
+        for i in range(chain[c], chain[c + 1]):
+            owner[i] = c
+    return owner
+
+
+@program
+def add_rows(first, first_row, second, second_row):  # type: ignore[no-untyped-def]
+    """[n, d] first[first_row] + second[second_row]."""
+    out = empty_rows(len(first_row), first.shape[1], first)
+    _add_rows(first, first_row, second, second_row, out)
+    return out
+
+
+@fast
+def _add_rows(first: Any, first_row: Any, second: Any, second_row: Any, out: Any) -> None:
+    for i in range(len(out)):
+        a, b = first_row[i], second_row[i]
+        for j in range(out.shape[1]):
+            out[i, j] = first[a, j] + second[b, j]
+
+
+@program
+def pick_by_index(table, index):  # type: ignore[no-untyped-def]
+    """table[index]."""
+    out = empty_rows(len(index), table.shape[1], table)
+    _pick_by_index(table, index, out)
+    return out
+
+
+@compiled
+def _pick_by_index(table: Any, index: Any, out: Any) -> None:
+    for i in range(len(index)):
+        for j in range(out.shape[1]):
+            out[i, j] = table[index[i], j]
+
+
+@program
+def represent(node, time, seen, rows, spans, inputs, projection):  # type: ignore[no-untyped-def]
+    """z [Q, d], the statistics [Q, F] of the nodes, and these encoded [Q, .]."""
+    of_statistics, of_embedding, _ = rows
+    past = pick_rows(of_statistics)
+    if len(projection.out) > 0:
+        hidden = linear(pick_rows(of_embedding), projection.of_embedding, projection.hidden_bias)
+        waves = encode_times(_pauses(past, time) / spans[1], projection.frequency, projection.phase)
+        multiply(waves, projection.of_pause, hidden)
+        relu(hidden)
+        return linear(hidden, projection.out, projection.out_bias), past, hidden[:, :0].copy()
+    described, encoded = encode_rows(past, time, seen, projection.encoding)
+    known = empty_rows(len(past), projection.of_statistics.shape[1], described)
+    known[:] = 0
+    multiply(described, projection.of_statistics, known)
+    if len(projection.of_node) > 0:
+        multiply(first_inputs(node, inputs), projection.of_node, known)
+    z, _ = join(of_embedding, known, projection.joining)
+    return z, past, encoded
+
+
+@compiled
+def _pauses(past: Any, time: Any) -> Any:
+    """[Q] time since a node was last active; infinite for never."""
+    pause = np.empty(len(time))
+    for q in range(len(time)):
+        pause[q] = time[q] - last_active(past[q])
+    return pause
+
+
+@program
+def link(node, time, seen, rows, left, spans, inputs, projection, sketching, head):  # type: ignore[no-untyped-def]
+    """Logits [Q] of pairs."""
+    z, past, encoded = represent(node, time, seen, rows, spans, inputs, projection)
+    logits = np.zeros(len(z) - left, dtype=z.dtype)
+    if head.kind == 0:
+        _dot_pairs(left, z, logits)
+        return logits
+    if head.kind == 1:
+        ours, hidden = linear(z[:left], head.of_left, head.bias), empty_rows(len(logits), z.shape[1], z)
+        hidden[:] = 0
+        multiply(z[left:], head.of_right, hidden)
+        _join_ends(left, ours, hidden)
+        _add_weighed(hidden, head.out, head.out_bias, logits)
+        return logits
+    weigh(left, z, head.of_pair, logits)
+    if len(head.bias) > 0:
+        hidden = empty_rows(len(logits), len(head.bias), z)
+        hidden[:] = head.bias
+        ours = empty_rows(left, len(head.bias), z)
+        ours[:] = 0
+        if len(head.of_left) > 0:
+            multiply(encoded[:left], head.of_left, ours)
+            multiply(encoded[left:], head.of_right, hidden)
+        if len(head.walk_scale) > 0:
+            kept = decay_to_queries(past, time, seen, spans, sketching.rate, z)
+            multiply(compare(rows[2], kept, left, sketching) / head.walk_scale, head.of_walks, hidden)
+        _join_ends(left, ours, hidden)
+        deep = linear(hidden, head.second, head.second_bias)
+        _add_weighed(deep, head.out, head.out_bias, logits)
+    return logits
+
+
+@fast
+def _dot_pairs(left: Any, z: Any, logits: Any) -> None:
+    for q in range(len(logits)):
+        u, v, total = q % left, left + q, z.dtype.type(0)
+        for j in range(z.shape[1]):
+            total += z[u, j] * z[v, j]
+        logits[q] = total
+
+
+@fast
+def _join_ends(left: Any, ours: Any, hidden: Any) -> None:
+    """relu of each row of hidden and that of its left end."""
+    zero = hidden.dtype.type(0)
+    for q in range(len(hidden)):
+        u = q % left
+        for j in range(hidden.shape[1]):
+            hidden[q, j] = max(hidden[q, j] + ours[u, j], zero)
+
+
+@fast
+def _add_weighed(rows: Any, weight: Any, bias: Any, logits: Any) -> None:
+    """Add weight . relu(row) + bias to each logit."""
+    zero = rows.dtype.type(0)
+    for q in range(len(logits)):
+        total = bias[0]
+        for j in range(rows.shape[1]):
+            total += weight[j] * max(rows[q, j], zero)
+        logits[q] += total
+
+
+@program
+def classify(node, time, seen, rows, spans, inputs, projection, features, classifier):  # type: ignore[no-untyped-def]
+    """Logits [Q] of events; the first half of the queries are sources, the second destinations."""
+    z, _, _ = represent(node, time, seen, rows, spans, inputs, projection)
+    described = empty_rows(len(z) // 2, len(classifier.centre), z)
+    _describe_events(z, features, classifier.centre, classifier.scale, described)
+    first = linear(described, classifier.first, classifier.first_bias)
+    relu(first)
+    logits = np.zeros(len(described), dtype=z.dtype)
+    second = linear(first, classifier.second, classifier.second_bias)
+    _add_weighed(second, classifier.third, classifier.third_bias, logits)
+    return logits
+
+
+@fast
+def _describe_events(z: Any, features: Any, centre: Any, scale: Any, described: Any) -> None:
+    """Fill described [Q, w], standardised."""
+    size, width = len(described), z.shape[1]
+    for q in range(size):
+        for j in range(width):
+            described[q, j] = (z[q, j] - centre[j]) / scale[j]
+            described[q, width + j] = (z[size + q, j] - centre[width + j]) / scale[width + j]
+        for j in range(2 * width, described.shape[1]):
+            described[q, j] = (features[q, j - 2 * width] - centre[j]) / scale[j]
+
+
+absorb_few, represent_few, link_few, classify_few = whole(absorb), whole(represent), whole(link), whole(classify)
