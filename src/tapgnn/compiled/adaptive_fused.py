@@ -221,7 +221,8 @@ def _decay_backward(distinct, chain, weights, links, filled, grad_out, grads):  
     inbox, role, index, elapsed, row, carried = links
     factor, count, total, _, moments, _ = filled
     grad_value, grad_gate, grad_rate, grad_table, by_channel = grads
-    width, groups, zero = grad_out.shape[1], factor.shape[1], grad_out.dtype.type(0)
+    width, groups, kind = grad_out.shape[1], factor.shape[1], grad_out.dtype.type
+    zero, former = kind(0), new_line(width, grad_out)
     flow, flow_count, joined = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
     centred, grad, grad_own = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
     grad_scale, grad_shift = new_line(width, grad_out), new_line(width, grad_out)
@@ -249,8 +250,12 @@ def _decay_backward(distinct, chain, weights, links, filled, grad_out, grads):  
             spread(borders, factor[i], kept)
             if i > chain[c]:
                 spread(borders, count[i - 1], before)
+                for j in range(width):
+                    former[j] = total[i - 1, j]
             else:
                 spread(borders, carried[c, width:], before)
+                for j in range(width):
+                    former[j] = carried[c, j]
             mine, inverse = row[i], moments[i, 1]
             for j in range(width):
                 grad[j] = grad_out[i, j]
@@ -277,10 +282,14 @@ def _decay_backward(distinct, chain, weights, links, filled, grad_out, grads):  
                 for j in range(width):
                     grad_value[u, j] += flow[j] * gate[r, j]
                     grad_gate[r, j] += flow[j] * value[u, j]
-            if i > chain[c]:
-                _carry_back(total, i - 1, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
-            else:
-                _carry_back(carried, c, kept, before, elapsed, i, flow, flow_count, by_time, by_events)
+            # Over the pause before row i, with what it says of the rates; former has the sums before the pause.
+            pause, ticks = kind(elapsed[i, 0]), kind(elapsed[i, 1])
+            for j in range(width):
+                flow[j] *= kept[j]
+                flow_count[j] *= kept[j]
+                lost = flow[j] * former[j] + flow_count[j] * before[j]
+                by_time[j] -= lost * pause
+                by_events[j] -= lost * ticks
     for j in range(width):
         by_channel[0, j], by_channel[1, j], by_channel[2, j] = grad_own[j], grad_scale[j], grad_shift[j]
         by_channel[3, j], by_channel[4, j] = by_time[j], by_events[j]
@@ -289,19 +298,3 @@ def _decay_backward(distinct, chain, weights, links, filled, grad_out, grads):  
             grad_rate[k, g] = 0.0
             for j in range(borders[g], borders[g + 1]):
                 grad_rate[k, g] += by_channel[3 + k, j]
-
-
-@fast
-def _carry_back(former, r, kept, before, elapsed, i, flow, flow_count, by_time, by_events):  # type: ignore[no-untyped-def]
-    """Carry the gradients of sums and counts over the pause before row i, with those of the rates.
-
-    Row r of `former` has the sums before the pause.
-    """
-    kind = flow.dtype.type
-    pause, ticks = kind(elapsed[i, 0]), kind(elapsed[i, 1])
-    for j in range(len(flow)):
-        flow[j] *= kept[j]
-        flow_count[j] *= kept[j]
-        lost = flow[j] * kind(former[r, j]) + flow_count[j] * before[j]
-        by_time[j] -= lost * pause
-        by_events[j] -= lost * ticks

@@ -45,21 +45,22 @@ class _Join(torch.autograd.Function):
         weights, rows = JoinWeights(*map(view, given[:4])), Rows(*map(view, given[4:]))
         joined = known.detach().contiguous()
         out, moments = join(rows, joined.numpy(), weights)
-        _, own, scale, _, place, row, here, carried, arena = given
+        place, row, here, carried, arena = given[4:]
         # The arena may be written to before the backward, which then is refused: it is kept only where it is needed.
         arena = arena if bool((place < 0).any()) else arena.new_empty(0, arena.shape[1])
-        ctx.save_for_backward(own, scale, joined, place, row, here, carried, arena)
+        ctx.save_for_backward(joined, *given[:4], place, row, here, carried, arena)
         ctx.moments = moments
         return torch.from_numpy(out)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        own, scale, joined, *rows = ctx.saved_tensors
-        grad_here, grad_known = grad.new_zeros(rows[2].shape), grad.new_empty(grad.shape)
+        joined, *saved = ctx.saved_tensors
+        weights, rows = JoinWeights(*map(view, saved[:4])), Rows(*map(view, saved[4:]))
+        grad_here, grad_known = grad.new_zeros(rows.here.shape), grad.new_empty(grad.shape)
         by_channel = grad.new_empty(4, grad.shape[1])
-        given = (view(own), view(scale), view(joined), ctx.moments, view(grad))
-        _join_backward(Rows(*map(view, rows)), *given, *map(view, (grad_here, grad_known, by_channel)))
+        grads = (view(grad_here), view(grad_known), view(by_channel))
+        _join_backward(rows, weights, view(joined), ctx.moments, view(grad), grads)
         return grad_known, *by_channel, None, None, grad_here, None, None
 
 
@@ -102,18 +103,10 @@ def _join_row(table: Any, r: Any, bias: Any, own: Any, joined: Any, q: Any, line
 
 
 @fast
-def _join_backward(
-    rows: Any,
-    own: Any,
-    scale: Any,
-    joined: Any,
-    moments: Any,
-    grad_out: Any,
-    grad_here: Any,
-    grad_known: Any,
-    by_channel: Any,
-) -> None:
+def _join_backward(rows: Any, weights: Any, joined: Any, moments: Any, grad_out: Any, grads: Any) -> None:
     """Rows of by_channel: bias, own, scale, shift."""
+    _, own, scale, _ = weights
+    grad_here, grad_known, by_channel = grads
     width, zero = grad_out.shape[1], grad_out.dtype.type(0)
     line, centred, grad = new_line(width, grad_out), new_line(width, grad_out), new_line(width, grad_out)
     grad_own, grad_scale = new_line(width, grad_out), new_line(width, grad_out)

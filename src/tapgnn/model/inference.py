@@ -109,6 +109,25 @@ class HeadArrays(NamedTuple):
     out_bias: Any
 
 
+class Describing(NamedTuple):
+    """What describes a node at a query: origin and spans of the clocks, h_0, and the projection."""
+
+    spans: Any
+    inputs: Any
+    projection: Any
+
+
+class Asked(NamedTuple):
+    """Queries: node, time and events seen [Q], and the `Rows` of statistics, embeddings and sketches."""
+
+    node: Any
+    time: Any
+    seen: Any
+    statistics: Any
+    embedding: Any
+    sketch: Any
+
+
 class ClassifierArrays(NamedTuple):
     """Centre and scale [w] of a description, and the weights and biases of the three layers."""
 
@@ -138,7 +157,7 @@ class Inference:
             )
             self.inputs = _input_arrays(model)
             self.blocks = _block_arrays(model)
-            self.projection = _projection_arrays(model)
+            self.describing = Describing(model.spans, self.inputs, _projection_arrays(model))
             self.head = _head_arrays(model)
         self.classifiers: dict[int, tuple[EventClassifier, ClassifierArrays]] = {}
 
@@ -158,23 +177,18 @@ class Inference:
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
         run = represent_few if len(past) <= 2 * FEW else represent
-        return torch.from_numpy(run(past.node, past.time, past.seen, past.row_arrays(), *self._describing())[0])
+        return torch.from_numpy(run(_asked(past), self.describing)[0])
 
     def link(self, past: Past, left: int) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
         run = link_few if len(past) <= 2 * FEW else link
-        given = (past.node, past.time, past.seen, past.row_arrays(), left)
-        return torch.from_numpy(run(*given, *self._describing(), self.sketching, self.head))
+        return torch.from_numpy(run(_asked(past), left, self.describing, self.sketching, self.head))
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
         run = classify_few if len(past) <= 2 * FEW else classify
-        given = (past.node, past.time, past.seen, past.row_arrays())
-        described = self.no_features if features is None else array_of(features)
-        return torch.from_numpy(run(*given, *self._describing(), described, self._classifier(classifier)))
-
-    def _describing(self) -> tuple[Any, ...]:
-        return self.clocks.spans, self.inputs, self.projection
+        given = self.no_features if features is None else array_of(features)
+        return torch.from_numpy(run(_asked(past), self.describing, given, self._classifier(classifier)))
 
     def _classifier(self, classifier: EventClassifier) -> ClassifierArrays:
         """Its weights in the type of the model; they do not change once it is trained."""
@@ -182,6 +196,10 @@ class Inference:
         if kept is None:
             kept = self.classifiers[id(classifier)] = classifier, _classifier_arrays(classifier, self.dtype)
         return kept[1]
+
+
+def _asked(past: Past) -> Asked:
+    return Asked(past.node, past.time, past.seen, *past.row_arrays())
 
 
 def _input_arrays(model: Model) -> InputArrays:
@@ -404,23 +422,23 @@ def _pick_by_index(table: Any, index: Any, out: Any) -> None:
 
 
 @program
-def represent(node, time, seen, rows, spans, inputs, projection):  # type: ignore[no-untyped-def]
+def represent(asked, describing):  # type: ignore[no-untyped-def]
     """z [Q, d], the statistics [Q, F] of the nodes, and these encoded [Q, .]."""
-    of_statistics, of_embedding, _ = rows
-    past = pick_rows(of_statistics)
+    spans, inputs, projection = describing
+    past = pick_rows(asked.statistics)
     if len(projection.out) > 0:
-        hidden = linear(pick_rows(of_embedding), projection.of_embedding, projection.hidden_bias)
-        waves = encode_times(_pauses(past, time) / spans[1], projection.frequency, projection.phase)
+        hidden = linear(pick_rows(asked.embedding), projection.of_embedding, projection.hidden_bias)
+        waves = encode_times(_pauses(past, asked.time) / spans[1], projection.frequency, projection.phase)
         multiply(waves, projection.of_pause, hidden)
         relu(hidden)
         return linear(hidden, projection.out, projection.out_bias), past, hidden[:, :0].copy()
-    described, encoded = encode_rows(past, time, seen, projection.encoding)
+    described, encoded = encode_rows(past, asked.time, asked.seen, projection.encoding)
     known = empty_rows(len(past), projection.of_statistics.shape[1], described)
     known[:] = 0
     multiply(described, projection.of_statistics, known)
     if len(projection.of_node) > 0:
-        multiply(first_inputs(node, inputs), projection.of_node, known)
-    z, _ = join(of_embedding, known, projection.joining)
+        multiply(first_inputs(asked.node, inputs), projection.of_node, known)
+    z, _ = join(asked.embedding, known, projection.joining)
     return z, past, encoded
 
 
@@ -434,9 +452,9 @@ def _pauses(past: Any, time: Any) -> Any:
 
 
 @program
-def link(node, time, seen, rows, left, spans, inputs, projection, sketching, head):  # type: ignore[no-untyped-def]
+def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
     """Logits [Q] of pairs."""
-    z, past, encoded = represent(node, time, seen, rows, spans, inputs, projection)
+    z, past, encoded = represent(asked, describing)
     logits = np.zeros(len(z) - left, dtype=z.dtype)
     if head.kind == 0:
         _dot_pairs(left, z, logits)
@@ -458,8 +476,8 @@ def link(node, time, seen, rows, left, spans, inputs, projection, sketching, hea
             multiply(encoded[:left], head.of_left, ours)
             multiply(encoded[left:], head.of_right, hidden)
         if len(head.walk_scale) > 0:
-            kept = decay_to_queries(past, time, seen, spans, sketching.rate, z)
-            multiply(compare(rows[2], kept, left, sketching) / head.walk_scale, head.of_walks, hidden)
+            kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
+            multiply(compare(asked.sketch, kept, left, sketching) / head.walk_scale, head.of_walks, hidden)
         _join_ends(left, ours, hidden)
         deep = linear(hidden, head.second, head.second_bias)
         _add_weighed(deep, head.out, head.out_bias, logits)
@@ -497,9 +515,9 @@ def _add_weighed(rows: Any, weight: Any, bias: Any, logits: Any) -> None:
 
 
 @program
-def classify(node, time, seen, rows, spans, inputs, projection, features, classifier):  # type: ignore[no-untyped-def]
+def classify(asked, describing, features, classifier):  # type: ignore[no-untyped-def]
     """Logits [Q] of events; the first half of the queries are sources, the second destinations."""
-    z, _, _ = represent(node, time, seen, rows, spans, inputs, projection)
+    z, _, _ = represent(asked, describing)
     described = empty_rows(len(z) // 2, len(classifier.centre), z)
     _describe_events(z, features, classifier.centre, classifier.scale, described)
     first = linear(described, classifier.first, classifier.first_bias)
