@@ -102,7 +102,7 @@ class Engine(Questions):
                 return
             self._closed = True
             try:
-                if not self._writer.broken and not self._journal.doubtful:
+                if not (self._writer.broken or self._journal.doubtful or self._journal.lost):
                     self._writer.checkpoints.write()
             finally:
                 self._journal.close()
@@ -251,6 +251,13 @@ class Engine(Questions):
                 "model": fold.origin.digest,
                 "policy": fold.policy.to_dict(),
             }
+
+    def check_sound(self) -> None:
+        """Refuse to go on where nothing can be taken in until the engine is opened again."""
+        self._check_open()
+        self._writer.check_sound()
+        if self._journal.lost:
+            raise JournalError(f"{self._journal.name}: the connection was lost; open the engine again when it is back")
 
     def state_digest(self) -> str:
         """The sha256 of all that was folded: ids, arena rows, clock, counters, policy, held events."""
