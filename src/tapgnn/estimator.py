@@ -41,7 +41,7 @@ from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
-from tapgnn.evaluation.questions import examine
+from tapgnn.evaluation.questions import measure_trained
 from tapgnn.events import Events
 from tapgnn.model import Config, Model, State, load_model, model_hash, save_model
 from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
@@ -264,7 +264,7 @@ class TAPGNN:
         return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
 
     def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
-        """Every figure of the strict protocol on events younger than all observed, by method, this model first.
+        """Every metric of the strict protocol on events younger than all observed, by method, this model first.
 
         The events are not absorbed. To train and test along one log, and over several seeds, see
         `tapgnn.evaluation`.
@@ -282,7 +282,8 @@ class TAPGNN:
         check_events(events, self.model_.vocabulary)
         seen = self.log_.events()
         split = Split(seen, events.take(slice(0, 0)), events, np.zeros(0, dtype=bool), touches_unseen(events, seen))
-        return examine(self.model_, self.state_, split, seed=seed).marks
+        found = measure_trained(self.model_, self.state_, split, seed=seed)
+        return {name: results.metrics for name, results in found.items()}
 
     def fit_classifier(self, events: Events) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""

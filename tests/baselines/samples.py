@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from tapgnn.baselines import METHODS, Method
-from tapgnn.evaluation.comparison import TAPGNNMethod
+from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.events import Events, Floats, Ints
 
 # Every method that there is, TAP-GNN included.

@@ -19,7 +19,7 @@ from tapgnn.cli.options import Learning
 from tapgnn.data.reading.formats import FORMATS
 from tapgnn.errors import TapgnnError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.harness import PROTOCOLS
+from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.kernels import KERNELS
 from tapgnn.model.config import PRESETS
 from tapgnn.training.link_prediction import Settings

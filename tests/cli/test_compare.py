@@ -9,7 +9,7 @@ import pytest
 
 from tapgnn.cli.compare import FIGURES, comparison_table
 from tapgnn.data import read_events
-from tapgnn.evaluation.harness import checksum
+from tapgnn.events import checksum
 from tests.cli.command import tapgnn
 
 
@@ -66,8 +66,8 @@ def test_a_failed_method_is_called_so_in_the_table():
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_path, monkeypatch):
-    def stop(step):
-        if step.place == 3:
+    def stop(progress):
+        if progress.place == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("tapgnn.cli.compare._tell", stop)
@@ -85,7 +85,7 @@ def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_p
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_before_anything_is_finished_writes_nothing(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda step: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda progress: os.kill(os.getpid(), signal.SIGINT))
     outcome = tapgnn("compare", log, "--methods", "recency", "--protocol", "paper", "--seeds", 1, "--out", tmp_path)
     assert (outcome.code, outcome.out) == (130, "")
     assert not list(tmp_path.iterdir())

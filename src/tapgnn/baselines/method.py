@@ -34,6 +34,8 @@ class Method(ABC):
 
     name: str
     sees_history: bool
+    # The score from which on the method itself calls an event likely (0 for a logit); None where it does not say.
+    threshold: float | None = None
 
     @abstractmethod
     def fit(self, train: Events, valid: Events) -> None:

@@ -11,13 +11,13 @@ import typer
 
 from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.options import EventsArgument, Json, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tapgnn.evaluation.comparison import Step
+    from tapgnn.evaluation.harness import RunProgress
 
 COMPARISON, TABLE = "comparison.json", "comparison.csv"
 FIGURES = {
@@ -46,14 +46,8 @@ def compare(
     methods: Annotated[
         str, typer.Option(metavar="A,B,...", help="Methods by name, such as tapgnn,tgn,recency, or all.")
     ] = "all",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
-        ),
-    ] = "strict",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
+    protocol: ProtocolOption = "strict",
+    seeds: SeedsOption = 5,
     threads: Annotated[int, typer.Option(metavar="N", help="Threads for every method, in all libraries.")] = 1,
     out: Annotated[
         Path | None,
@@ -68,8 +62,8 @@ def compare(
     same questions in the same order, each with the history that came strictly before it. Some methods cannot use what
     happens after training; the last column says which. Ctrl-C keeps what is finished.
     """
-    from tapgnn.evaluation.comparison import chosen_methods
-    from tapgnn.evaluation.comparison import compare as run
+    from tapgnn.evaluation import compare as run
+    from tapgnn.evaluation.harness import chosen_methods
 
     names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
     if out is not None:
@@ -94,15 +88,14 @@ def compare(
         raise typer.Exit(130)
 
 
-def _tell(step: Step) -> None:
+def _tell(progress: RunProgress) -> None:
     """One line when a method begins and one when it has ended."""
-    place = f"[{step.place}/{step.total}] {step.method}, seed {step.seed}"
-    if step.run is None:
+    place, run = f"[{progress.place}/{progress.total}] {progress.method}, seed {progress.seed}", progress.run
+    if run is None:
         say(f"{place} ...")
-    elif "error" in step.run:
-        say(f"{place}: failed: {step.run['error']}")
+    elif "error" in run:
+        say(f"{place}: failed: {run['error']}")
     else:
-        run = step.run
         say(f"{place}: AUC {run['auc']:.4f}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
 
 
@@ -116,8 +109,8 @@ def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
     for name, row in methods.items():
         yield [name, *(row.get(key, "") for key in KEPT)]
         shared = {key: row[key] for key in SHARED if key in row}
-        for score, marks in row.get("alternatives", {}).items():
-            yield [f"{name}-{score}", *({**shared, **marks}.get(key, "") for key in KEPT)]
+        for score, figures in row.get("alternatives", {}).items():
+            yield [f"{name}-{score}", *({**shared, **figures}.get(key, "") for key in KEPT)]
 
 
 def failures(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -138,32 +131,19 @@ def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """
     lines = []
     for name, row in methods.items():
-        if marks := row.get("alternatives"):
-            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in marks.items())
+        if others := row.get("alternatives"):
+            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in others.items())
             lines.append(f"{name}, AUC by score: {listed} (it answers with what is better on validation)")
     return lines
 
 
 def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Methods and their figures side by side, the best mark of a column in bold."""
-    from rich.table import Table
+    """Methods and their figures side by side, and what they see."""
+    from tapgnn.cli.results import method_table
 
-    marks = [key for key in FIGURES if key.endswith("_mean")]
-    best = {key: max((row[key] for row in methods.values() if key in row), default=0.0) for key in marks}
+    columns = {key.removesuffix("_mean"): how for key, how in FIGURES.items()}
     caption = "\n".join([CAPTION, *other_scores(methods)])
-    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True)
-    for title, _ in FIGURES.values():
-        table.add_column(title, justify="right")
-    table.add_column(HISTORY, min_width=7)
-    for name, row in methods.items():
-        cells = []
-        for key, (_, form) in FIGURES.items():
-            spread = f" ±{row['auc_std']:.4f}" if key == "auc_mean" and row.get("auc_std") else ""
-            text = f"{row[key]:{form}}{spread}" if key in row else ""
-            cells.append(f"[bold]{text}[/bold]" if row.get(key) == best.get(key, "none") else text)
-        table.add_row(name, *cells, _history(row))
-    return table
+    return method_table(methods, columns, caption, (HISTORY, {name: _history(row) for name, row in methods.items()}))
 
 
 def _history(row: Mapping[str, Any]) -> str:

@@ -35,11 +35,12 @@ ProtocolOption = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
+        help="strict: split by events, unseen nodes kept, three types of negatives. paper: what was run for the paper.",
     ),
 ]
 SeedsOption = Annotated[
-    int, typer.Option("--seeds", metavar="N", help="Train and test so many times; mean and deviation.")
+    int,
+    typer.Option("--seeds", metavar="N", help="Number of runs, one a seed; mean and deviation are reported."),
 ]
 
 

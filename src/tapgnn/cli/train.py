@@ -47,8 +47,8 @@ def evaluate(
     them has learnt nothing.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import kind_table, report_evaluation, result_table, summaries, verdict
-    from tapgnn.evaluation.harness import evaluate as run
+    from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
+    from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
@@ -58,9 +58,8 @@ def evaluate(
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
-    show(title, result_table(rows), json)
-    if (kinds := kind_table(rows)) is not None:
-        show("AUC by kind of question", kinds, json)
+    for heading, table in result_tables(title, rows).items():
+        show(heading, table, json)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     # First, so that what was computed is not lost where a file cannot be written.
@@ -179,10 +178,10 @@ def _finish(
     as_json: bool,
 ) -> None:
     """Let the model observe the whole log, save it, and say what it is worth."""
-    from tapgnn.cli.results import examine_fit, report_fit, result_table, verdict
+    from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
     from tapgnn.events import checksum
 
-    found = examine_fit(model, *parts)
+    found = measure_fit(model, *parts)
     model.observe(parts[1])
     learnt = _learn_labels(model, log) if classify else None
     digest = model.save(out)
@@ -198,8 +197,8 @@ def _finish(
         print_json(result)
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, model, found, learnt)
-    title = f"{log.title}, {len(found.labels) // 2:,} validation events against newly drawn false ones"
-    show(title, result_table(found.results), as_json)
+    title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn false ones"
+    show(title, method_table(found.results, COLUMNS), as_json)
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; --classify learns them too")
@@ -220,14 +219,14 @@ def _learn_labels(model: TAPGNN, log: Log) -> Classification:
 def _results(model: TAPGNN, found: Evaluation, learnt: Classification | None) -> dict[str, Any]:
     from tapgnn.evaluation.harness import versions
 
-    history, marks = model.history_, dict(found.results)
+    history, metrics = model.history_, dict(found.results)
     return {
         "best_valid_auc": history.best_auc,
         "best_epoch": history.best_epoch,
         "interrupted": history.interrupted,
         "events_per_s": history.events / max(history.seconds, 1e-9),
-        "validation": marks.pop("tapgnn"),
-        "baselines": marks,
+        "validation": metrics.pop("tapgnn"),
+        "baselines": metrics,
         "classification": None
         if learnt is None
         else {

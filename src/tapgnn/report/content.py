@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,12 +86,12 @@ def is_share(stem: str) -> bool:
     return not _SHARES.isdisjoint(stem.replace("@", "_").split("_"))
 
 
-def mean_of(row: dict[str, float], stem: str) -> float:
+def mean_of(row: Mapping[str, Any], stem: str) -> float:
     """The value of a measure, NaN where it is missing."""
     return as_float(row.get(f"{stem}_mean", row.get(stem)))
 
 
-def spread_of(row: dict[str, float], stem: str) -> float:
+def spread_of(row: Mapping[str, Any], stem: str) -> float:
     """The standard deviation of a measure over the seeds, NaN where it is missing."""
     return as_float(row.get(f"{stem}_std"))
 

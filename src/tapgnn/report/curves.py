@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation.metrics import threshold_counts
 from tapgnn.events import Floats
 
 POINTS = 400
@@ -32,7 +33,7 @@ def roc(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
     >>> roc(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
     (array([0., 0., 1.]), array([0. , 0.5, 1. ]))
     """
-    hits, misses = _counts(labels, scores)
+    _, hits, misses = threshold_counts(labels, scores)
     return np.append(0.0, misses / misses[-1]), np.append(0.0, hits / hits[-1])
 
 
@@ -42,7 +43,7 @@ def precision_recall(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats
     >>> precision_recall(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
     (array([0. , 0.5, 0.5, 1. ]), array([1.        , 1.        , 0.66666667, 0.66666667]))
     """
-    hits, misses = _counts(labels, scores)
+    _, hits, misses = threshold_counts(labels, scores)
     recall, precision = hits / hits[-1], hits / (hits + misses)
     return np.append(0.0, np.repeat(recall, 2)[:-1]), np.repeat(precision, 2)
 
@@ -74,13 +75,3 @@ def components(embeddings: NDArray[Any]) -> Components:
     if total > 0:
         share[:kept] = size[:kept] ** 2 / total
     return Components(points, share)
-
-
-def _counts(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Positives and negatives at or above each distinct score, from the highest score down."""
-    positive = np.asarray(labels) == 1
-    values = np.asarray(scores, dtype=np.float64)
-    order = np.argsort(-values, kind="stable")
-    ends = np.append(np.flatnonzero(values[order][1:] != values[order][:-1]), len(values) - 1)
-    hits = np.cumsum(positive[order])[ends].astype(np.float64)
-    return hits, ends + 1 - hits

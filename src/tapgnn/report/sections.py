@@ -19,12 +19,12 @@ from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
 from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
-from tapgnn.report.tables import comparison, data, kinds, settings
+from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
 def sections(report: Report) -> list[Section]:
     """The sections that have something to say, in the order of the page."""
-    parts = (comparison, kinds, ranking, steadiness, training, embedding_map, classification, data, settings)
+    parts = (comparison, negative_types, ranking, steadiness, training, embedding_map, classification, data, settings)
     return [section for part in parts if (section := part(report)) is not None]
 
 

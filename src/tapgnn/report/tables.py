@@ -19,9 +19,9 @@ _METHODS = {
     "edgebank": "whether the pair met before",
     "edgebank-window": "whether the pair met within a window of time",
 }
-_KINDS = {
-    "transductive_auc": "AUC, known nodes",
-    "inductive_auc": "AUC, new nodes",
+_BY_TYPE = {
+    "transductive_auc": "AUC, seen nodes",
+    "inductive_auc": "AUC, unseen nodes",
     "historical_auc": "AUC, historical",
     "historical_ap": "AP, historical",
     "inductive_negatives_auc": "AUC, inductive",
@@ -60,9 +60,9 @@ _DATA = {
 
 
 def comparison(report: Report) -> Section | None:
-    """Every method and every measure in one table, but for those of `kinds`."""
+    """Every method and every measure in one table, but for those of `negative_types`."""
     table = results(report)
-    columns = [stem for stem in _known(table) if stem not in _KINDS]
+    columns = [stem for stem in _known(table) if stem not in _BY_TYPE]
     if not columns:
         return None
     rows = _rows(table, columns)
@@ -76,20 +76,20 @@ def comparison(report: Report) -> Section | None:
     return Section("results", "Results", words, terms=terms, tables=[found])
 
 
-def kinds(report: Report) -> Section | None:
-    """What is asked about known and new nodes, and against harder false destinations, in a table of its own."""
+def negative_types(report: Report) -> Section | None:
+    """Seen and unseen nodes apart, and harder types of negatives, in a table of its own."""
     table = results(report)
-    columns = [stem for stem in _KINDS if stem in _known(table)]
+    columns = [stem for stem in _BY_TYPE if stem in _known(table)]
     if not columns:
         return None
     words = [
-        "Known nodes: both ends occur in training (transductive). New nodes: one of them does not (inductive). Both "
-        "against random false destinations.",
-        "Historical: false destinations that the source met in training. Inductive: such as it meets only later. They "
-        "are harder to tell from the true one.",
+        "Seen nodes: both ends occur in training (transductive). Unseen nodes: one of them does not (inductive). Both "
+        "against random negatives.",
+        "Historical: negatives that the source met in training. Inductive: negatives that it meets only later. Both "
+        "are harder to tell from the true destination.",
     ]
-    found = Table("Results by kind of question", ["Method", *(_KINDS[stem] for stem in columns)], _rows(table, columns))
-    return Section("kinds", "By kind of question", words, tables=[found])
+    found = Table("Results by negative type", ["Method", *(_BY_TYPE[stem] for stem in columns)], _rows(table, columns))
+    return Section("negatives", "By negative type", words, tables=[found])
 
 
 def _known(table: dict[str, dict[str, float]]) -> list[str]:

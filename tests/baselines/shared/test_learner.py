@@ -17,7 +17,7 @@ from tapgnn.baselines.sampled.tgat import TGAT
 from tapgnn.baselines.shared.learner import Learner
 from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, EventError, LateEventError, QueryError, StateError
-from tapgnn.evaluation.comparison import TAPGNNMethod
+from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.evaluation.metrics import auc
 
 TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}

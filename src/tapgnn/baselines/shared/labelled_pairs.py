@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import roc_auc_score
 
 from tapgnn.data.negatives import NegativeSampler, Purpose, chance
 from tapgnn.errors import ConfigError
+from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Floats, Ints
 
 Table = NDArray[np.float32]
@@ -41,7 +41,7 @@ class Pairs:
         if not np.isfinite(scores).all():
             broken = int((~np.isfinite(scores)).sum())
             raise ConfigError(f"{ASTRAY}: {broken} of {len(scores)} scores are not finite; {CURE}")
-        return float(roc_auc_score(self.label, scores))
+        return auc(self.label, scores)
 
 
 def labelled(events: Events, sampler: NegativeSampler, seed: int, purpose: Purpose) -> Pairs:

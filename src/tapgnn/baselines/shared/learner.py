@@ -35,13 +35,13 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from tapgnn.baselines.method import Clock, Details, Method
 from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
 from tapgnn.errors import ConfigError, StateError
+from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Floats, Ints
 
 logger = logging.getLogger(__name__)
@@ -197,7 +197,7 @@ class Learner(Method):
         scores = self._ask(valid, *_paired(valid, negative))
         if not np.isfinite(scores).all():
             raise self._astray("scores of the validation events are not finite")
-        return float(roc_auc_score(np.repeat([1, 0], len(valid)), scores))
+        return auc(np.repeat([1, 0], len(valid)), scores)
 
     def _astray(self, what: str) -> ConfigError:
         cure = f"lower the learning rate, which is {self.learning_rate}"
