@@ -18,7 +18,7 @@ train for a fixed number of epochs and choose settings: Node2Vec p and q, HTNE t
 number of snapshots (and the best of every tenth step), GraphSAGE its score, CTDNE nothing. The trivial methods never
 look; windowed EdgeBank looks back as far as the test is long.
 
-Every fit runs in a process of its own (`baselines.process`) with the same number of threads in all its pools (a first
+Every fit runs in a process of its own (`subprocess_run`) with the same number of threads in all its pools (a first
 run also compiles loops, and counts it as training). `memory_mb` is the peak resident size of that process less its peak
 just before the fit, when library and data are loaded: ru_maxrss at both moments. A run that fails, or whose process
 dies, is a run with `error`, and the others go on: a row is averaged over the seeds that ended and says how many
@@ -38,7 +38,7 @@ import torch
 
 from tapgnn.baselines import METHODS, EdgeBank, Method
 from tapgnn.baselines.method import Clock
-from tapgnn.baselines.shared.subprocess_run import peak_mb, run_apart
+from tapgnn.baselines.shared.subprocess_run import peak_mb, run_in_subprocess
 from tapgnn.baselines.shared.summary import summary
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
@@ -263,7 +263,7 @@ def _runs(
         task = Task(split, protocol, seed)
         for place, name in enumerate(names, seed * len(names) + 1):
             tell(Step(name, seed, place, seeds * len(names)))
-            run = {"seed": seed, **run_apart(measured, build, name, task, threads=threads, preload=__name__)}
+            run = {"seed": seed, **run_in_subprocess(measured, build, name, task, threads=threads, preload=__name__)}
             yield name, run
             tell(Step(name, seed, place, seeds * len(names), run))
 

@@ -1,10 +1,10 @@
-"""Summary: the row of a method from its runs, one a seed.
+"""Summary: the row of a method in a comparison, from its runs, one per seed.
 
-    a mark, such as auc    auc_mean and auc_std: its mean and its deviation (0 for a single run)
-    a cost                 its mean; of memory, the largest
-    failed                 how many runs failed, and `error`, what the first of them says
+    a metric, such as auc    auc_mean and auc_std: its mean and its standard deviation (0 for a single run)
+    a cost                   its mean; of memory, the largest
+    failed                   how many runs failed, and `error`, the message of the first
 
-Runs that failed take no part in the figures.
+Failed runs are left out of the averages.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from typing import Any
 
 import numpy as np
 
-# What a run holds that is no mark: costs, and what is no figure. Everything else is averaged with its deviation.
+# Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
-BESIDE = ("seed", "sees_history", "details", "alternatives")
+NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
 
 
 def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """The row of a method; `alternatives` by name have figures of their own, and `runs` holds all that was found."""
+    """The row of a method; `alternatives` by name have averages of their own, and `runs` holds every run."""
     errors = [run["error"] for run in runs if "error" in run]
-    ended = [run for run in runs if "error" not in run]
+    finished = [run for run in runs if "error" not in run]
     row: dict[str, Any] = {}
-    if ended:
-        row = {**_averages(ended), "sees_history": bool(ended[0]["sees_history"])}
-    if ended and "alternatives" in ended[0]:
-        named = ended[0]["alternatives"]
-        row["alternatives"] = {name: _averages([run["alternatives"][name] for run in ended]) for name in named}
+    if finished:
+        row = {**_averages(finished), "sees_history": bool(finished[0]["sees_history"])}
+        if "alternatives" in finished[0]:
+            names = finished[0]["alternatives"]
+            row["alternatives"] = {name: _averages([run["alternatives"][name] for run in finished]) for name in names}
     if errors:
         row["error"] = errors[0]
     return {**row, "failed": len(errors), "runs": list(runs)}
@@ -36,13 +36,13 @@ def summary(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def _averages(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     row: dict[str, Any] = {}
-    for figure in runs[0]:
-        if figure in BESIDE:
+    for name in runs[0]:
+        if name in NOT_AVERAGED:
             continue
-        values = np.array([run[figure] for run in runs if figure in run], dtype=np.float64)
-        if figure in COSTS:
-            row[figure] = float(values.max() if figure == "memory_mb" else values.mean())
+        values = np.array([run[name] for run in runs if name in run], dtype=np.float64)
+        if name in COSTS:
+            row[name] = float(values.max() if name == "memory_mb" else values.mean())
         else:
-            row[f"{figure}_mean"] = float(values.mean())
-            row[f"{figure}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+            row[f"{name}_mean"] = float(values.mean())
+            row[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return row
