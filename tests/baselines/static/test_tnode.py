@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.shared.labelled_pairs import labelled
+from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.skipgram import SkipGram
 from tapgnn.baselines.static.snapshots import Snapshots
-from tapgnn.baselines.static.tnode import TNODE, ArrivalOrder, SnapshotNetwork, SnapshotScorer, _borders
+from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, SnapshotScorer, _borders, arrival_numbers
 from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
@@ -32,20 +33,22 @@ def test_borders_lie_between_instants_and_coarse_ones_are_among_the_fine(size: i
 @given(seed=st.integers(0, 99))
 def test_nodes_are_numbered_in_order_of_first_appearance(seed: int) -> None:
     log = busy_log(seed=seed)
-    arrival = ArrivalOrder(log)
-    numbered = arrival.events(log)
-    ends = np.column_stack([numbered.src, numbered.dst]).ravel()
+    number = arrival_numbers(log)
+    ends = np.column_stack([number[log.src], number[log.dst]]).ravel()
     newest = np.maximum.accumulate(ends)
     assert ends[0] == 0
     assert (np.diff(newest) <= 1).all()
     assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
-    assert arrival.place(np.array([-1, len(log.vocabulary) + 5])).tolist() == [-1, -1]
-    pairs = labelled(log, training_sampler(log), chance(0, "training"))
-    assert arrival.pairs(pairs).src.tolist() == arrival.place(pairs.src).tolist()
+
+
+def numbered_log() -> Events:
+    log = busy_log()
+    number = arrival_numbers(log)
+    return Events(number[log.src], number[log.dst], log.time, vocabulary=log.vocabulary)
 
 
 def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
-    log = ArrivalOrder(busy_log()).events(busy_log())
+    log = numbered_log()
     borders = np.unique(_borders(log, 4))
     method = TNODE(width=8, length=6, window=3)
     later = slice(int(borders[1]), None)
@@ -58,7 +61,7 @@ def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
 
 
 def test_every_node_has_a_vector_from_the_snapshot_of_its_first_event_on() -> None:
-    log = ArrivalOrder(busy_log()).events(busy_log())
+    log = numbered_log()
     borders = np.unique(_borders(log, 4))
     found = TNODE(width=8, length=6, window=3)._snapshots(log, borders)
     for place, border in enumerate(borders.tolist()):
@@ -90,12 +93,12 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
 
 def test_the_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_too() -> None:
     log = busy_log()
-    arrival = ArrivalOrder(log)
+    number = arrival_numbers(log)
     torch.manual_seed(0)
-    network = SnapshotNetwork(some_snapshots([3, int(arrival.place(log.dst).max()) + 1], np.array([1.0, 2.0])), 4)
+    network = SnapshotNetwork(some_snapshots([3, int(number.max()) + 1], np.array([1.0, 2.0])), 4)
     src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
-    truth = network.logits(arrival.place(src), arrival.place(dst))
-    np.testing.assert_allclose(SnapshotScorer(network, arrival).logits(src, dst), truth, rtol=1e-5)
+    truth = network.logits(look_up(number, src, -1), look_up(number, dst, -1))
+    np.testing.assert_allclose(SnapshotScorer(network, number).logits(src, dst), truth, rtol=1e-5)
 
 
 def test_the_number_of_snapshots_is_selected_from_the_divisions() -> None:
@@ -104,8 +107,9 @@ def test_the_number_of_snapshots_is_selected_from_the_divisions() -> None:
     method.fit(train, valid)
     assert isinstance(method, TNODE)
     assert method.details()["snapshots"] in (1, 2, 4)
-    with pytest.raises(ConfigError, match="divide the largest"):
-        TNODE(divisions=(3, 8))
+    for divisions in ((3, 8), (0, 8), ()):
+        with pytest.raises(ConfigError, match="divide the largest"):
+            TNODE(divisions=divisions)
 
 
 def test_snapshots_are_learned_once_per_fit_however_many_divisions_are_tried(

@@ -125,11 +125,10 @@ def _allocate(nodes: Ints, times: Floats, count: int) -> tuple[Ints, Floats, Nei
 @jit
 def _move(movers: Any, target: Any, arena: Any) -> None:
     for row in range(len(movers)):
-        old, new = arena.start[movers[row]], target[row]
-        for place in range(arena.length[movers[row]]):
-            arena.node[new + place] = arena.node[old + place]
-            arena.time[new + place] = arena.time[old + place]
-            arena.event[new + place] = arena.event[old + place]
+        old, new, size = arena.start[movers[row]], target[row], arena.length[movers[row]]
+        arena.node[new : new + size] = arena.node[old : old + size]
+        arena.time[new : new + size] = arena.time[old : old + size]
+        arena.event[new : new + size] = arena.event[old : old + size]
         arena.start[movers[row]] = new
 
 

@@ -21,48 +21,40 @@ import numpy as np
 import torch
 from torch import Tensor
 
+Loop = Callable[..., Any]
+
 
 def dot_products(query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
     """[R, H, n] the dot product of each query [R, H, d] with its rows."""
-    out: Tensor = _DotProducts.apply(query, rows, index)  # type: ignore[no-untyped-call]
+    out: Tensor = _Indexed.apply(_dot, query, rows, index)  # type: ignore[no-untyped-call]
     return out
 
 
 def weighted_sums(weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
     """[R, H, d] the rows of each list, weighted [R, H, n] and added up."""
-    out: Tensor = _WeightedSums.apply(weight, rows, index)  # type: ignore[no-untyped-call]
+    out: Tensor = _Indexed.apply(_sum, weight, rows, index)  # type: ignore[no-untyped-call]
     return out
 
 
-class _DotProducts(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(query, rows, index)
-        return _run(_dot, (*query.shape[:2], index.shape[1]), query, rows, index)
+class _Indexed(torch.autograd.Function):
+    """`loop` applied to (left, rows, index), where left is a query or a weight; the other loop is its derivative."""
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        query, rows, index = ctx.saved_tensors
-        grad_query = _run(_sum, query.shape, grad, rows, index) if ctx.needs_input_grad[0] else None
-        grad_rows = _run(_scatter, rows.shape, grad, query, index) if ctx.needs_input_grad[1] else None
-        return grad_query, grad_rows, None
-
-
-class _WeightedSums(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, rows, index)
-        return _run(_sum, (*weight.shape[:2], rows.shape[2]), weight, rows, index)
+    def forward(ctx: Any, loop: Loop, left: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+        ctx.loop = loop
+        ctx.save_for_backward(left, rows, index)
+        return _run(loop, (*left.shape[:2], index.shape[1] if loop is _dot else rows.shape[2]), left, rows, index)
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weight, rows, index = ctx.saved_tensors
-        grad_weight = _run(_dot, weight.shape, grad, rows, index) if ctx.needs_input_grad[0] else None
-        grad_rows = _run(_scatter, rows.shape, weight, grad, index) if ctx.needs_input_grad[1] else None
-        return grad_weight, grad_rows, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None, None]:
+        left, rows, index = ctx.saved_tensors
+        other, weight, value = (_sum, grad, left) if ctx.loop is _dot else (_dot, left, grad)
+        grad_left = _run(other, left.shape, grad, rows, index) if ctx.needs_input_grad[1] else None
+        grad_rows = _run(_scatter, rows.shape, weight, value, index) if ctx.needs_input_grad[2] else None
+        return None, grad_left, grad_rows, None
 
 
-def _run(loop: Callable[..., Any], shape: tuple[int, ...], left: Tensor, right: Tensor, index: Tensor) -> Tensor:
+def _run(loop: Loop, shape: tuple[int, ...], left: Tensor, right: Tensor, index: Tensor) -> Tensor:
     """What a loop adds to zeros of this shape."""
     out = left.new_zeros(shape)
     arrays = (np.ascontiguousarray(tensor.detach().numpy()) for tensor in (left, right))
@@ -70,7 +62,7 @@ def _run(loop: Callable[..., Any], shape: tuple[int, ...], left: Tensor, right: 
     return out
 
 
-def _loop(function: Callable[..., Any]) -> Callable[..., Any]:
+def _loop(function: Loop) -> Loop:
     """A compiled loop; sums may be reordered, so that they run on vector units."""
     fastmath = {"reassoc", "contract", "nsz", "arcp"}
     return nb.njit(nogil=True, cache=True, fastmath=fastmath, error_model="numpy")(function)

@@ -29,7 +29,7 @@ after all snapshots, which do not exist under a protocol where training ends wit
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -47,27 +47,6 @@ from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
 from tapgnn.data.negatives import chance
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
-
-
-class ArrivalOrder:
-    """The nodes of a log, numbered from 0 in order of first appearance."""
-
-    def __init__(self, events: Events) -> None:
-        nodes, first = np.unique(np.column_stack([events.src, events.dst]), return_index=True)
-        self._place = np.full(int(nodes[-1]) + 1, -1, dtype=np.int64)
-        self._place[nodes[np.argsort(first)]] = np.arange(len(nodes))
-
-    def place(self, rows: Ints) -> Ints:
-        """[Q] the number of each row of the vocabulary, -1 for one that the log does not contain."""
-        return look_up(self._place, rows, -1)
-
-    def events(self, events: Events) -> Events:
-        """The events with the numbers of their nodes."""
-        return Events(self.place(events.src), self.place(events.dst), events.time)
-
-    def pairs(self, pairs: Pairs) -> Pairs:
-        """The pairs with the numbers of their nodes."""
-        return Pairs(self.place(pairs.src), self.place(pairs.dst), pairs.time, pairs.label)
 
 
 class SnapshotNetwork(nn.Module):
@@ -102,16 +81,16 @@ class SnapshotNetwork(nn.Module):
 class SnapshotScorer:
     """The outputs after the last snapshot, as a table; all unseen nodes share its last row."""
 
-    def __init__(self, network: SnapshotNetwork, arrival: ArrivalOrder) -> None:
+    def __init__(self, network: SnapshotNetwork, number: Ints) -> None:
         # The LSTM changes even when it reads zeros, so an unseen node has an output of its own.
         nodes = np.append(np.arange(network.snapshots.size[-1]), -1)
         self._table: Table = network.final(nodes).numpy()
-        self._head, self._arrival = network.head, arrival
+        self._head, self._number = network.head, number
 
     @torch.no_grad()
     def logits(self, src: Ints, dst: Ints) -> Floats:
         """[Q] the logit of each pair."""
-        ends = (torch.from_numpy(self._table[self._arrival.place(rows)]) for rows in (src, dst))
+        ends = (torch.from_numpy(self._table[look_up(self._number, rows, -1)]) for rows in (src, dst))
         return np.asarray(self._head(*ends).double().numpy())
 
 
@@ -134,16 +113,19 @@ class TNODE(WalkMethod):
     def __post_init__(self) -> None:
         super().__post_init__()
         largest = max(self.divisions, default=0)
-        if any(division < 1 or largest % division for division in self.divisions):
+        if largest < 1 or any(division < 1 or largest % division for division in self.divisions):
             raise ConfigError(f"divisions must be positive and divide the largest, not {self.divisions}")
 
     def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:
-        arrival = ArrivalOrder(train)
-        numbered = arrival.pairs(train_pairs), arrival.pairs(valid_pairs)
+        number = arrival_numbers(train)
+        numbered = [
+            replace(pairs, src=look_up(number, pairs.src, -1), dst=look_up(number, pairs.dst, -1))
+            for pairs in (train_pairs, valid_pairs)
+        ]
         finest = max(self.divisions)
         every = _borders(train, finest)
         borders = np.unique(every)
-        snapshots = self._snapshots(arrival.events(train), borders)
+        snapshots = self._snapshots(Events(number[train.src], number[train.dst], train.time), borders)
         snapshots.align()
 
         def fit(division: int) -> Scorer:
@@ -151,7 +133,7 @@ class TNODE(WalkMethod):
             torch.manual_seed(self.seed)
             network = SnapshotNetwork(snapshots.coarsen(chosen), self.lstm_width)
             self._train(network, *numbered)
-            return SnapshotScorer(network, arrival)
+            return SnapshotScorer(network, number)
 
         division, scorer, auc = select(self.divisions, fit, valid_pairs)
         return scorer, {"snapshots": division, "valid_auc": auc}
@@ -191,6 +173,14 @@ class TNODE(WalkMethod):
                 if auc > best_auc:
                     best, best_auc = copy.deepcopy(network.state_dict()), auc
         network.load_state_dict(best)
+
+
+def arrival_numbers(events: Events) -> Ints:
+    """[N] the number of each row of the vocabulary in order of first appearance, -1 for one that does not occur."""
+    nodes, first = np.unique(np.column_stack([events.src, events.dst]), return_index=True)
+    number = np.full(int(nodes[-1]) + 1, -1, dtype=np.int64)
+    number[nodes[np.argsort(first)]] = np.arange(len(nodes))
+    return number
 
 
 def _borders(train: Events, parts: int) -> Ints:
