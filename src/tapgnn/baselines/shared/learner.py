@@ -30,8 +30,9 @@ from __future__ import annotations
 import copy
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,7 +43,7 @@ from torch.nn.functional import softplus
 from tapgnn.baselines.method import Clock, Details, Method, require_positive
 from tapgnn.baselines.shared.labelled_pairs import Pairs, diverged, labelled
 from tapgnn.baselines.shared.neighbourhood import distinct
-from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
+from tapgnn.data.negatives import chance, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
@@ -102,27 +103,26 @@ class Learner(Method):
     def fit(self, train: Events, valid: Events) -> None:
         """Train from scratch and select the weights on validation; afterwards exactly `train` has been observed."""
         sampler = training_sampler(train)
-        rng = chance(self.seed, "training")
+        draw = partial(labelled, sampler=sampler, rng=chance(self.seed, "training"))
         valid_pairs = labelled(valid, sampler, chance(self.seed, "validation"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.network = self._build(train)
-            self._train(train, valid, valid_pairs, sampler, rng)
+            self._train(train, draw, valid, valid_pairs)
         self.network.eval()
         self._clock = Clock()
         self._clock.advance(train)
 
-    def _train(
-        self, train: Events, valid: Events, pairs: Pairs, sampler: NegativeSampler, rng: np.random.Generator
-    ) -> None:
+    def _train(self, train: Events, draw: Callable[[Events], Pairs], valid: Events, valid_pairs: Pairs) -> None:
+        """Train until `epochs` or `patience` is over; `draw` adds negatives to a batch of training events."""
         optimizers = self._optimizers()
         best, best_auc, best_epoch = (self.network.state_dict(), self._empty_state()), -np.inf, 0.0
         self.history = []
         for epoch in range(self.epochs):
             if epoch - best_epoch >= self.patience:
                 break
-            for share, loss in self._epoch(train, sampler, rng, optimizers):
-                kept, auc = self._validate(train, valid, pairs, share == 1.0)
+            for share, loss in self._epoch(train, draw, optimizers):
+                kept, auc = self._validate(train, valid, valid_pairs, share == 1.0)
                 self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": auc})
                 logger.info("%s: %s", self.name, self.history[-1])
                 if not auc <= best_auc:
@@ -131,7 +131,7 @@ class Learner(Method):
         self.network.load_state_dict(weights)
 
     def _epoch(
-        self, train: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
+        self, train: Events, draw: Callable[[Events], Pairs], optimizers: Sequence[torch.optim.Optimizer]
     ) -> Iterator[tuple[float, float]]:
         """Train along the log; whenever a validation is due, yield the share of the log that was read and the loss."""
         due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
@@ -139,7 +139,7 @@ class Learner(Method):
         self.state = self._empty_state()
         self.network.train()
         for piece in train.chunks(self.batch):
-            losses.append(self._step(piece, sampler, rng, optimizers))
+            losses.append(self._step(piece, draw(piece), optimizers))
             done += len(piece)
             if done >= due[0]:
                 due = [count for count in due if count > done]
@@ -166,7 +166,7 @@ class Learner(Method):
         """AUC of the validation events against their negatives, along the stream; the state moves on."""
         return pairs.auc(self._score_stream(valid, pairs.src, pairs.dst, pairs.time)) if len(pairs) else float("nan")
 
-    def _optimizers(self) -> list[torch.optim.Optimizer]:
+    def _optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""
         named = list(self.network.named_parameters())
         vectors = [tensor for name, tensor in named if name.startswith(VECTORS)]
@@ -176,10 +176,8 @@ class Learner(Method):
             torch.optim.SparseAdam(vectors, lr=self.learning_rate * self.vector_rate),
         ]
 
-    def _step(
-        self, piece: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
-    ) -> float:
-        pairs = labelled(piece, sampler, rng)
+    def _step(self, piece: Events, pairs: Pairs, optimizers: Sequence[torch.optim.Optimizer]) -> float:
+        """One step on a batch of events and their negatives; returns the loss."""
         logits = self._logits(piece, pairs.src, pairs.dst, pairs.time)
         loss = softplus(torch.where(torch.from_numpy(pairs.label == 1), -logits, logits)).mean()
         if not torch.isfinite(loss):
