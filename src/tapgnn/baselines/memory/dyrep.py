@@ -45,11 +45,6 @@ class DyRepNetwork(MemoryNetwork):
         self.intensity = nn.Linear(2 * width, 1)
         self.neighbour = nn.Linear(width, width)
 
-    def update(self, message: Tensor, memory: Tensor) -> Tensor:
-        """The cell."""
-        updated: Tensor = self.cell(message, memory)
-        return updated
-
     def partner_message(self, batch: MemoryBatch, wave: Ints, memory: Tensor, vector: Tensor) -> Tensor:
         """The partner's own, plus the maximum, channel by channel, of its weighted neighbours where it has any."""
         rows = torch.from_numpy(batch.partner_rows[wave])
@@ -62,11 +57,6 @@ class DyRepNetwork(MemoryNetwork):
         weight = torch.softmax(strength, dim=1).unsqueeze(2)
         weighted = torch.sigmoid(weight * self.neighbour(neighbours)).masked_fill(padding.unsqueeze(2), 0.0)
         return own + weighted.amax(dim=1)
-
-    def read(self, batch: MemoryBatch, memory: Tensor, vector: Tensor, table: Tensor) -> Tensor:
-        """The memory itself."""
-        rows = torch.from_numpy(batch.row)
-        return memory[rows] + vector[rows]
 
 
 @dataclass(eq=False)

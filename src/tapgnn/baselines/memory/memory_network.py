@@ -1,4 +1,4 @@
-"""Memory network: the network and the learner around a memory; a method adds its cell and how a memory is read.
+"""Memory network: the network and the learner around a memory; a method adds its cell and its way to read a memory.
 
 The pending messages are applied first (with gradient), then the batch is unrolled wave by wave, then every query reads
 its own version, and the state keeps the last ones.
@@ -6,7 +6,6 @@ its own version, and the state keeps the last ones.
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -29,6 +28,7 @@ class MemoryNetwork(nn.Module):
 
     query_neighbours = 0
     message_neighbours = 0
+    cell: nn.Module
 
     def __init__(self, train: Events, width: int, dropout: float) -> None:
         super().__init__()
@@ -38,13 +38,15 @@ class MemoryNetwork(nn.Module):
         self.message_width = width + EVENT_INPUTS + self.features
         self.head = LinkHead(width, dropout)
 
-    @abstractmethod
     def update(self, message: Tensor, memory: Tensor) -> Tensor:
-        """The memory [Q, d] after a message [Q, m], whose first d numbers are the partner's."""
+        """The memory [Q, d] after a message [Q, m], whose first d numbers are the partner's: by default, the cell."""
+        updated: Tensor = self.cell(message, memory)
+        return updated
 
-    @abstractmethod
     def read(self, batch: MemoryBatch, memory: Tensor, vector: Tensor, table: Tensor) -> Tensor:
-        """h [Q, d] of the queries from the memories and vectors [U + T, d] of all rows."""
+        """h [Q, d] of the queries from the memories and vectors [U + T, d] of all rows: by default, their sum."""
+        rows = torch.from_numpy(batch.row)
+        return memory[rows] + vector[rows]
 
     def partner_message(self, batch: MemoryBatch, wave: Ints, memory: Tensor, vector: Tensor) -> Tensor:
         """[W, d] what the partners of the temporal nodes of a wave contribute: their memory and their vector."""

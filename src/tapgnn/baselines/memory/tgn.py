@@ -49,11 +49,6 @@ class TGNNetwork(MemoryNetwork):
         self.attention = TemporalAttention(width, width, self.features, heads)
         self.merge = merge_layer(width, dropout)
 
-    def update(self, message: Tensor, memory: Tensor) -> Tensor:
-        """The GRU."""
-        updated: Tensor = self.cell(message, memory)
-        return updated
-
     def read(self, batch: MemoryBatch, memory: Tensor, vector: Tensor, table: Tensor) -> Tensor:
         """Attention of each query over its neighbours, merged with its own memory."""
         rows = memory + vector
