@@ -216,7 +216,7 @@ def make_odd(name, seed):
     if name == "unstable":
         return Unstable(seed)
     if name == "diverging":
-        return JODIE(seed, width=8, learning_rate=1e30)
+        return JODIE(seed, width=8, learning_rate=np.inf)
     odd = {"dying": Dying, "refusing": Refusing, "crashing": Crashing, "hungry": Hungry, "threads": Threads}
     return {**odd, "recency": Recency}[name]()
 
@@ -232,7 +232,7 @@ def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
     assert rows["dying"]["error"] == "its process ended without a result, exit code 3"
     assert rows["refusing"]["error"] == "EventError: this log is not to my taste"
     assert rows["crashing"]["error"].startswith("ZeroDivisionError: ")
-    assert "the training of jodie went astray" in rows["diverging"]["error"]
+    assert "training diverged" in rows["diverging"]["error"]
     assert [rows[name]["failed"] for name in ODD] == [1, 1, 1, 1, 0, 0]
     assert 0.5 < rows["recency"]["auc_mean"] <= 1
     assert rows["recency"]["sees_history"] is True

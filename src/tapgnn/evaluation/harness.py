@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from tapgnn.baselines import METHODS, Method
 from tapgnn.baselines.method import Details
-from tapgnn.baselines.shared.subprocess_run import peak_mb, run_apart
+from tapgnn.baselines.shared.subprocess_run import peak_mb, run_in_subprocess
 from tapgnn.data.splits import Split
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
@@ -48,7 +48,7 @@ from tapgnn.events import Events, Floats, Ints, checksum
 from tapgnn.training.link_prediction import Listener, Progress
 
 NAMES = (NAME, *METHODS, WINDOWED)
-# What a run holds that is no metric: costs, and what is not averaged. Every metric has a mean and a deviation.
+# Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
 NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
 
@@ -140,7 +140,7 @@ def compare(
 
     def run(name: str, questions: Questions) -> Run:
         build = make or partial(make_method, window=questions.window)
-        return run_apart(measured, build, name, questions, threads=threads, preload=__name__)
+        return run_in_subprocess(measured, build, name, questions, threads=threads, preload=__name__)
 
     split = rules.split(events)
     runs, interrupted = _run_all(split, rules, names, range(seeds), run, listener)
@@ -258,35 +258,35 @@ def chosen_methods(names: Sequence[str]) -> list[str]:
 
 
 def summary(runs: Sequence[Run]) -> dict[str, Any]:
-    """The row of a method from its runs, one a seed: averages of those that ended, how many failed, and the runs.
+    """The row of a method from its runs, one per seed: averages of those that finished, how many failed, and the runs.
 
-    `error` is what the first failed run says; `alternatives` have figures of their own.
+    `error` is the message of the first failed run; `alternatives` have averages of their own.
     """
     errors = [run["error"] for run in runs if "error" in run]
-    ended = [run for run in runs if "error" not in run]
+    finished = [run for run in runs if "error" not in run]
     row: dict[str, Any] = {}
-    if ended:
-        row = {**averages(ended), "sees_history": bool(ended[0]["sees_history"])}
-    if ended and "alternatives" in ended[0]:
-        named = ended[0]["alternatives"]
-        row["alternatives"] = {name: averages([run["alternatives"][name] for run in ended]) for name in named}
+    if finished:
+        row = {**averages(finished), "sees_history": bool(finished[0]["sees_history"])}
+        if "alternatives" in finished[0]:
+            names = finished[0]["alternatives"]
+            row["alternatives"] = {name: averages([run["alternatives"][name] for run in finished]) for name in names}
     if errors:
         row["error"] = errors[0]
     return {**row, "failed": len(errors), "runs": list(runs)}
 
 
 def averages(runs: Sequence[Run]) -> dict[str, float]:
-    """Mean and deviation of every metric (0 for a single run), the mean of every cost, of memory the largest."""
+    """Mean and standard deviation of every metric (0 for a single run), mean of every cost, maximum of the memory."""
     row: dict[str, float] = {}
-    for figure in runs[0]:
-        if figure in NOT_AVERAGED:
+    for name in runs[0]:
+        if name in NOT_AVERAGED:
             continue
-        values = np.array([run[figure] for run in runs if figure in run], dtype=np.float64)
-        if figure in COSTS:
-            row[figure] = float(values.max() if figure == "memory_mb" else values.mean())
+        values = np.array([run[name] for run in runs if name in run], dtype=np.float64)
+        if name in COSTS:
+            row[name] = float(values.max() if name == "memory_mb" else values.mean())
         else:
-            row[f"{figure}_mean"] = float(values.mean())
-            row[f"{figure}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+            row[f"{name}_mean"] = float(values.mean())
+            row[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
     return row
 
 

@@ -15,7 +15,6 @@ _METHODS = {
     "recency": "how recently the destination was active",
     "recency-destination": "how recently the destination was one",
     "popularity": "how often the destination was one so far",
-    "popularity-any": "how often the destination took part so far",
     "edgebank": "whether the pair met before",
     "edgebank-window": "whether the pair met within a window of time",
 }
