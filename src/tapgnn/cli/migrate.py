@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tapgnn.cli.options import Json, set_threads
+from tapgnn.cli.options import Json
 from tapgnn.cli.output import print_json, say
+from tapgnn.threads import set_threads
 
 
 def migrate(

@@ -165,6 +165,7 @@ class Learning:
     def estimator(self) -> TAPGNN:
         """An untrained estimator; options that do not fit are refused here, before anything is read."""
         from tapgnn.estimator import TAPGNN
+        from tapgnn.threads import set_threads
 
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         set_threads(chosen.pop("threads"))
@@ -187,21 +188,6 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
     except ValueError:
         flag = name.replace("_", "-")
         raise ConfigError(f"--{flag} takes numbers with commas between them, such as 0.5,0.1, not {text!r}") from None
-
-
-def set_threads(count: int) -> None:
-    """Give torch and numba this many threads."""
-    import numba
-    import torch
-
-    from tapgnn.errors import ConfigError
-
-    if count < 1:
-        raise ConfigError(f"threads must be at least 1, not {count}")
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(min(count, most))
-    # Last: numba resets the threads of OpenMP, which are torch's.
-    torch.set_num_threads(count)
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.config_file import ConfigFile
-from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, set_threads
+from tapgnn.cli.options import Json, ModelArgument, Reading, grouped
 from tapgnn.cli.output import check_file, print_json, write_csv
 from tapgnn.errors import ModelFileError, QueryError
+from tapgnn.threads import set_threads
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN

@@ -15,6 +15,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.options import ModelArgument, grouped
 from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
+from tapgnn.threads import VARIABLES, set_threads
 
 if TYPE_CHECKING:
     from tapgnn.online.sources import Source
@@ -148,10 +149,8 @@ def serve(
     """
     _check_installed()
     # One thread a product: several that spin on a busy machine are far slower. Read when numba and BLAS are loaded.
-    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    for name in ("NUMBA_NUM_THREADS", *VARIABLES):
         os.environ.setdefault(name, "1")
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     from tapgnn.model import load_model
     from tapgnn.online.engine.engine import Engine
     from tapgnn.online.server import serving
@@ -160,7 +159,7 @@ def serve(
     from tapgnn.online.server.service import Service, Settings
     from tapgnn.online.server.tokens import Tokens
 
-    threadpool_limits(limits=1)
+    set_threads(1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
     settings = Settings(

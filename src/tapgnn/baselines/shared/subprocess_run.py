@@ -4,9 +4,6 @@
 
 Whatever becomes of the work, there is an answer: an error of the library is its message, any other one also prints its
 traceback, and a process that dies is told by its exit code. Ctrl-C reaches the caller alone, which ends the process.
-
-All pools of threads have the same number: those of numba, of BLAS and OpenMP (numpy, scipy, scikit-learn), and of
-torch. A library that is loaded later, when a method is first built, finds the number in its environment.
 """
 
 from __future__ import annotations
@@ -20,15 +17,11 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numba
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
 from tapgnn.errors import TapgnnError
+from tapgnn.threads import VARIABLES, set_threads
 
 Found = dict[str, Any]
 Work = Callable[..., Found]
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 def run_apart(work: Work, *given: Any, threads: int, preload: str = __name__) -> Found:
@@ -62,6 +55,8 @@ def answer(channel: Connection, work: Work, given: tuple[Any, ...], threads: int
         # It starts no children; but numba's lock then is no named semaphore, which would outlive an ended process.
         multiprocessing.set_start_method("fork", force=True)
     try:
+        # A library that is loaded later, when a method is first built, reads its number from the environment.
+        os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
         set_threads(threads)
         found = work(*given)
     except TapgnnError as error:
@@ -71,15 +66,6 @@ def answer(channel: Connection, work: Work, given: tuple[Any, ...], threads: int
         found = {"error": f"{type(error).__name__}: {error} (an error of the program; its traceback was printed)"}
     channel.send(found)
     channel.close()
-
-
-def set_threads(threads: int) -> None:
-    """Give every pool of threads of this process the same number; numba has at most as many as it was loaded with."""
-    os.environ.update(dict.fromkeys(POOLS, str(threads)))
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    threadpool_limits(limits=threads)
-    # Last, because setting numba's number changes torch's.
-    torch.set_num_threads(threads)
 
 
 def peak_mb() -> float:

@@ -21,13 +21,13 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from tapgnn.errors import OverloadError, QueryError, TapgnnError, UnavailableError
 from tapgnn.events import Floats
 from tapgnn.online.engine.engine import Engine, Outcome, Receipt, Request
 from tapgnn.online.engine.ingest_scoring import Aspect
 from tapgnn.online.sources import Place
+from tapgnn.threads import set_threads
 
 # Events committed together: few enough that nobody waits long for those of others.
 TOGETHER = 4_096
@@ -95,7 +95,7 @@ class Intake:
     def _open(self) -> Engine:
         engine = self._open_engine()
         # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
-        torch.set_num_threads(1)
+        set_threads(1)
         if _can_classify(engine):
             self.aspects = ("score", "risk")
         return engine
