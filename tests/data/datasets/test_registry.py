@@ -12,7 +12,6 @@ from tapgnn.data import (
     DATASETS,
     ReadReport,
     cache_folder,
-    checksum,
     dataset_path,
     find_dataset,
     get_dataset,
@@ -24,6 +23,7 @@ from tapgnn.data import (
     write_events,
 )
 from tapgnn.errors import DataError, DatasetError
+from tapgnn.file_integrity import file_sha256
 
 LOCAL = [name for name in DATASETS if name != "reddit"]
 
@@ -92,7 +92,7 @@ def test_a_shortened_copy_is_refused_under_the_name_and_read_by_its_path(tmp_pat
     path.write_text("1,2,3\n2,3,4\n")
     with pytest.raises(DatasetError, match=r"fb-forum\.edges is damaged, or not the known copy of fb-forum"):
         load_dataset("fb-forum")
-    (tmp_path / "fb-forum.edges.sha256").write_text(checksum(path))
+    (tmp_path / "fb-forum.edges.sha256").write_text(file_sha256(path))
     with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
         load_dataset("fb-forum")
     with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
@@ -160,7 +160,7 @@ def test_the_real_files_hold_what_is_registered(data_folder, monkeypatch, name):
     events = load_dataset(name)
     assert len(events.vocabulary) == entry.nodes
     assert is_bipartite(events) is entry.bipartite
-    assert checksum(path) in (entry.sha256, entry.checksums.get(path.name))
+    assert file_sha256(path) in (entry.sha256, entry.checksums.get(path.name))
 
 
 @pytest.mark.parametrize("name", [name for name in LOCAL if name != "wikipedia"])
@@ -172,7 +172,7 @@ def test_two_roles_of_nodes_are_what_makes_a_data_set_bipartite(data_folder, nam
 
 
 def test_the_checksum_of_a_download_is_that_of_the_file_as_it_is_served(data_folder):
-    assert checksum(data_folder / "fb-forum.networkrepository.edges") == DATASETS["fb-forum"].sha256
+    assert file_sha256(data_folder / "fb-forum.networkrepository.edges") == DATASETS["fb-forum"].sha256
 
 
 def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):

@@ -10,18 +10,19 @@ from then on. The counts are those of the files.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
+import pooch
+
 from tapgnn.data.datasets.tgb import is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.errors import DatasetError
 from tapgnn.events import Events
+from tapgnn.file_integrity import file_sha256
 
 _REPOSITORY = "https://nrvis.com/download/data/dynamic"
 _JODIE = "https://snap.stanford.edu/jodie"
@@ -62,12 +63,6 @@ class Dataset:
 def note_of(path: Path) -> Path:
     """The file beside a data set that holds its checksum."""
     return path.with_name(f"{path.name}.sha256")
-
-
-def checksum(path: str | Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _edges(
@@ -146,13 +141,7 @@ def get_dataset(name: str) -> Dataset:
 
 def cache_folder() -> Path:
     """Where downloads are kept: TAPGNN_CACHE, or the folder that the platform has for such files."""
-    if chosen := os.environ.get("TAPGNN_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tapgnn"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tapgnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tapgnn"
+    return Path(os.environ.get("TAPGNN_CACHE") or pooch.os_cache("tapgnn"))
 
 
 def find_dataset(name: str) -> Path | None:
@@ -226,7 +215,7 @@ def _verified(name_or_path: str | Path, path: Path) -> Dataset | None:
     """The entry that a file stands for, if it was asked for by name; its bytes must be known ones."""
     entry = DATASETS.get(str(name_or_path))
     known = set() if entry is None else entry.known_checksums(path)
-    if known and (found := checksum(path)) not in known:
+    if known and (found := file_sha256(path)) not in known:
         raise DatasetError(
             f"{path} is damaged, or not the known copy of {name_or_path}: its SHA-256 is {found}, expected "
             f"{' or '.join(sorted(known))}; get the file again, pass its path instead of the name to use it as it is, "
