@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tapgnn.data import DATASETS, checksum, describe, read_events
+from tapgnn.data import DATASETS, describe, read_events
 from tapgnn.data.simulation.payment_stream import simulate
+from tapgnn.file_integrity import file_sha256
 from tests.cli.command import tapgnn
 from tests.data.datasets.site import BODY, digest, served_site
 from tests.data.logs import put, same
@@ -50,7 +51,7 @@ def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
     put(tmp_path, "fb-forum.edges", "1 2 3\n")
     assert "is damaged, or not the known copy" in tapgnn("inspect", "fb-forum").refusal
     path = put(tmp_path, "fb-forum.edges", "".join(f"{row % 9} {row % 7} {row}\n" for row in range(33_720)))
-    put(tmp_path, "fb-forum.edges.sha256", checksum(path))
+    put(tmp_path, "fb-forum.edges.sha256", file_sha256(path))
     assert tapgnn("inspect", "fb-forum", "--json").last["name"] == "fb-forum"
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
     assert "nowhere, where no folder is" in tapgnn("inspect", "fb-forum").refusal
@@ -110,7 +111,7 @@ def test_a_data_set_is_downloaded_verified_and_found(tmp_path, monkeypatch):
         assert "the SHA-256 is" in tapgnn(*words).refusal
         outcome = tapgnn(*words, "--sha256", digest(BODY), "--json")
         path = tmp_path / "cache" / "fb-forum.edges"
-        assert outcome.last == {"name": "fb-forum", "path": str(path), "sha256": checksum(path)}
+        assert outcome.last == {"name": "fb-forum", "path": str(path), "sha256": file_sha256(path)}
         assert path.read_bytes() == BODY
         elsewhere = tapgnn(*words, "--sha256", digest(BODY), "--folder", tmp_path / "here")
         assert f"set TAPGNN_DATA={tmp_path / 'here'}" in elsewhere.err
@@ -124,7 +125,7 @@ def test_the_note_beside_a_simulated_file_says_how_it_was_made(tmp_path):
     tapgnn("simulate", path, *OPTIONS, "--seed", 5)
     note = json.loads((tmp_path / "log.csv.simulated.json").read_text())
     assert {name: note[name] for name in SIZE} == SIZE
-    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, checksum(path), "log_amount")
+    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, file_sha256(path), "log_amount")
 
 
 def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_the_whole(tmp_path):

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -14,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tapgnn import TAPGNN
 from tapgnn.cli.results import verdict
 from tapgnn.data import load_dataset, read_events
-from tapgnn.evaluation.harness import checksum
 from tapgnn.evaluation.harness import evaluate as library_evaluate
+from tapgnn.evaluation.harness import events_fingerprint
+from tapgnn.threads import set_threads
 from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
 
@@ -26,10 +26,9 @@ FILES |= {"state.safetensors", "vocabulary.json", "weights.safetensors"}
 @pytest.fixture
 def one_thread():
     """The bits of a training depend on the number of threads; --threads is for the whole process."""
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = torch.get_num_threads()
     yield ("--threads", "1")
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+    set_threads(before)
 
 
 def points(folder):
@@ -45,7 +44,7 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.last["name"] == "payments.csv"
     assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
     assert outcome.last["classification"]["positives"] == 150
-    assert outcome.last["data_sha256"] == checksum(load_dataset(log))
+    assert outcome.last["data_sha256"] == events_fingerprint(load_dataset(log))
     page = (folder / "report.html").read_text()
     assert "imulated" in page
     assert "recency" in page
@@ -242,7 +241,7 @@ def test_evaluate_gives_what_the_library_gives_with_the_heuristics_beside_it(log
     truth = library_evaluate(events, TAPGNN(width=16, epochs=1), "paper", 2).results
     assert outcome.last == {"name": "payments.csv", "simulated": True, **json.loads(json.dumps(truth))}
     assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
-    assert outcome.last["data_sha256"] == checksum(events)
+    assert outcome.last["data_sha256"] == events_fingerprint(events)
     assert outcome.last["seeds"] == [0, 1]
     assert {"auc_mean", "auc_std", "baselines", "versions", "protocol"} <= set(outcome.last)
     assert all("auc_mean" in row for row in outcome.last["baselines"].values())

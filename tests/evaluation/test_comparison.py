@@ -28,7 +28,7 @@ from tapgnn.evaluation.comparison import (
     make_method,
     measured,
 )
-from tapgnn.evaluation.harness import checksum, evaluate
+from tapgnn.evaluation.harness import evaluate, events_fingerprint
 from tapgnn.evaluation.metrics import accuracy
 from tapgnn.evaluation.questions import heuristics
 
@@ -206,7 +206,7 @@ def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
     assert rows["recency"]["sees_history"] is True
     assert rows["hungry"]["memory_mb"] > 150 > rows["recency"]["memory_mb"]
     assert [(step.method, step.run is None) for step in steps] == [(n, b) for n in ODD for b in (True, False)]
-    assert found["data"]["sha256"] == checksum(log)
+    assert found["data"]["sha256"] == events_fingerprint(log)
     assert (found["protocol"], found["seeds"], found["versions"]["threads"]) == ("paper", [0], "1")
     assert found["interrupted"] is False
 

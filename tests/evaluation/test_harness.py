@@ -9,7 +9,7 @@ from tapgnn import TAPGNN, Events
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError
-from tapgnn.evaluation.harness import Exam, checksum, evaluate, examine, sigmoid
+from tapgnn.evaluation.harness import Exam, evaluate, events_fingerprint, examine, sigmoid
 
 
 @pytest.fixture(scope="module")
@@ -127,9 +127,9 @@ def test_wrong_requests_are_refused(log):
         evaluate(log, estimator(), seeds=0)
 
 
-def test_the_checksum_names_the_log(log):
-    assert checksum(log) == checksum(log)
-    assert checksum(log) != checksum(log.slice(0, 0).append(log.slice(0, 1)))
+def test_the_fingerprint_names_the_log(log):
+    assert events_fingerprint(log) == events_fingerprint(log)
+    assert events_fingerprint(log) != events_fingerprint(log.slice(0, 0).append(log.slice(0, 1)))
 
 
 def test_sigmoid_does_not_overflow():

@@ -12,6 +12,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show, write_json
+from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.events import Events
@@ -114,7 +115,6 @@ def simulate(
     from rich.console import Console
     from rich.progress import track
 
-    from tapgnn.data import checksum
     from tapgnn.data.simulation.payment_stream import FEATURES, simulate_stream
     from tapgnn.data.writing import write_stream
 
@@ -136,7 +136,7 @@ def simulate(
         "fraud": fraud,
         "fraudulent_events": labels,
         "columns": {f"f{place}": name for place, name in enumerate(FEATURES)},
-        "sha256": checksum(out),
+        "sha256": file_sha256(out),
     }
     write_json(Path(f"{out}{NOTE}"), about)
     share = f"the first {written:,} of {events:,}" if written < events else f"{events:,}"
@@ -202,7 +202,7 @@ def download_dataset(
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    from tapgnn.data import cache_folder, checksum
+    from tapgnn.data import cache_folder
     from tapgnn.data.datasets.download import download
 
     console = Console(stderr=True)
@@ -219,4 +219,4 @@ def download_dataset(
         )
     say(f"{name} is at {path}" + ("" if folder is None else f"; set TAPGNN_DATA={folder} to use it by its name"))
     if json:
-        print_json({"name": name, "path": str(path), "sha256": checksum(path)})
+        print_json({"name": name, "path": str(path), "sha256": file_sha256(path)})

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapgnn.cli.options import Reading
 from tapgnn.cli.output import say
+from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.data import ReadReport
@@ -84,11 +85,9 @@ def _noted(events: str, found: Events, report: ReadReport) -> Log:
 
 def is_simulated(path: Path) -> bool:
     """Whether the note beside a file says so, of these very bytes."""
-    from tapgnn.data import checksum
-
     note = Path(f"{path}{NOTE}")
     try:
-        return bool(json.loads(note.read_text(encoding="utf-8"))["sha256"] == checksum(path))
+        return bool(json.loads(note.read_text(encoding="utf-8"))["sha256"] == file_sha256(path))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

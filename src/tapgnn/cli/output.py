@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import csv
 import json
 import math
@@ -15,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tapgnn.errors import ConfigError
+from tapgnn.file_integrity import atomic_write, write_atomically
 
 
 def say(message: str, console: Console | None = None) -> None:
@@ -36,15 +39,7 @@ def print_json(value: Any) -> None:
 
 def write_json(path: Path, value: Any) -> None:
     """One object in a file that is there whole or not at all."""
-    write_text(path, json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2) + "\n")
-
-
-def write_text(path: Path, text: str) -> None:
-    """A file that is there whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8", newline="\n")
-    os.replace(part, path)
+    write_atomically(path, json.dumps(plain(value), allow_nan=False, ensure_ascii=False, indent=2) + "\n")
 
 
 def check_folder(folder: Path, option: str = "--out") -> None:
@@ -68,14 +63,10 @@ def check_file(path: Path | None) -> None:
 
 def write_csv(header: Sequence[str], rows: Iterable[Sequence[Any]], path: Path | None = None) -> None:
     """Rows as CSV, into a file or to standard output."""
-    if path is None:
-        writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(header)
-        writer.writerows(rows)
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.nullcontext() if path is None else atomic_write(path) as whole:
+        writer = csv.writer(sys.stdout if whole is None else codecs.getwriter("utf-8")(whole), lineterminator="\n")
         writer.writerow(header)
         writer.writerows(rows)
 

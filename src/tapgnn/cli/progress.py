@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tapgnn.cli.output import say, write_text
+from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
+from tapgnn.file_integrity import write_atomically
 
 if TYPE_CHECKING:
     from tapgnn.training.link_prediction import Progress as Step
@@ -100,7 +101,7 @@ class Metrics:
 
     def finish(self, points: list[dict[str, Any]]) -> None:
         """Leave exactly these points in the file."""
-        write_text(self.path, "".join(json.dumps(point) + "\n" for point in points))
+        write_atomically(self.path, "".join(json.dumps(point) + "\n" for point in points))
 
 
 def _points(path: Path) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation.harness import NAME, Evaluation, examine, versions
-from tapgnn.events import Events, checksum
+from tapgnn.events import Events, events_fingerprint
 from tapgnn.report import Report, write_report
 from tapgnn.report.headline import standing
 from tapgnn.training.classification import Classification
@@ -144,7 +144,7 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: C
         "A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
         "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart"
     )
-    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)}
+    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
     report = _report(
         log,
         found,

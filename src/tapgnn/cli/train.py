@@ -180,7 +180,7 @@ def _finish(
 ) -> None:
     """Let the model observe the whole log, save it, and say what it is worth."""
     from tapgnn.cli.results import examine_fit, report_fit, result_table, verdict
-    from tapgnn.events import checksum
+    from tapgnn.events import events_fingerprint
 
     found = examine_fit(model, *parts)
     model.observe(parts[1])
@@ -191,7 +191,7 @@ def _finish(
         "simulated": log.simulated,
         "model_sha256": digest,
         **_results(model, found, learnt),
-        "data_sha256": checksum(log.events),
+        "data_sha256": events_fingerprint(log.events),
         "reading": asdict(reading),
     }
     if as_json:

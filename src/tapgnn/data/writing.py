@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -23,6 +22,7 @@ from tapgnn.data.reading.formats import BATCH_ROWS
 from tapgnn.data.reading.values import INTEGER, is_id, shorten
 from tapgnn.errors import DataError
 from tapgnn.events import Events
+from tapgnn.file_integrity import atomic_write
 
 _TEXT = (".csv", ".tsv", ".jsonl")
 ENDINGS = (*_TEXT, *(f"{ending}.gz" for ending in _TEXT), ".parquet")
@@ -44,9 +44,8 @@ def write_stream(pieces: Iterable[Events], path: str | Path) -> Iterator[Events]
 
 
 def _written(pieces: Iterable[Events], target: Path, ending: str) -> Iterator[Events]:
-    part = target.with_name(target.name + ".part")
     try:
-        with _opened(target, part) as stream, contextlib.ExitStack() as stack:
+        with atomic_write(target) as stream, contextlib.ExitStack() as stack:
             write, first = None, pl.DataFrame()
             for piece in pieces:
                 frame = _frame(piece, target.name, ending)
@@ -59,17 +58,6 @@ def _written(pieces: Iterable[Events], target: Path, ending: str) -> Iterator[Ev
                     )
                 write(frame)
                 yield piece
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _opened(target: Path, part: Path) -> Iterator[BinaryIO]:
-    """The file to be; what the system refuses is an error that names it."""
-    try:
-        with open(part, "wb") as stream:
-            yield stream
     except OSError as error:
         raise DataError(f"{target} cannot be written ({error.strerror or error}); check folder and space") from None
 

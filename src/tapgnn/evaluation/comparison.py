@@ -44,7 +44,7 @@ from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper, split_strict
 from tapgnn.errors import ConfigError, QueryError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.harness import checksum, versions
+from tapgnn.evaluation.harness import events_fingerprint, versions
 from tapgnn.evaluation.metrics import accuracy
 from tapgnn.evaluation.questions import NAME, PROTOCOLS, RANKED_AGAINST, Exam, Protocol
 from tapgnn.events import Events, Floats, Ints
@@ -278,7 +278,7 @@ def measured(make: Maker, name: str, task: Task) -> dict[str, Any]:
 
 def _description(events: Events, split: Split) -> dict[str, Any]:
     return {
-        "sha256": checksum(events),
+        "sha256": events_fingerprint(events),
         "events": len(events),
         "nodes": len(events.vocabulary),
         "train_events": len(split.train),

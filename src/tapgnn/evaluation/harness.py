@@ -33,7 +33,7 @@ from tapgnn.evaluation.questions import (
     sample_embeddings,
     sigmoid,
 )
-from tapgnn.events import Events, Floats, Ints, checksum
+from tapgnn.events import Events, Floats, Ints, events_fingerprint
 from tapgnn.training.link_prediction import Progress
 
 __all__ = [
@@ -43,8 +43,8 @@ __all__ = [
     "Exam",
     "Examination",
     "Protocol",
-    "checksum",
     "evaluate",
+    "events_fingerprint",
     "examine",
     "heuristics",
     "sample_embeddings",
@@ -114,7 +114,7 @@ def evaluate(
         "test_events": len(split.test),
         "params": estimator.get_params(),
         "versions": versions(),
-        "data_sha256": checksum(events),
+        "data_sha256": events_fingerprint(events),
     }
     return found
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tapgnn.file_integrity import write_atomically
 from tapgnn.report.content import Report
 from tapgnn.report.headline import headline, tiles
 from tapgnn.report.sections import sections
@@ -25,12 +25,8 @@ _TEMPLATES = Environment(
 
 def write_report(path: str | Path, report: Report) -> Path:
     """Write the report as one HTML file, whole or not at all, and give its path."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_text(render_report(report), encoding="utf-8", newline="\n")
-    os.replace(part, target)
-    return target
+    write_atomically(path, render_report(report))
+    return Path(path)
 
 
 def render_report(report: Report) -> str:
