@@ -118,7 +118,7 @@ assert not heavy, heavy
         ("evaluate log.csv --preset best", "preset 'best' is not one of"),
         ("evaluate log.csv --format excel", "log.csv does not exist"),
         ("inspect log.csv --config none.toml", "none.toml cannot be read"),
-        ("simulate log.xlsx", "end the name in one of .csv"),
+        ("simulate log.xlsx", "the file name must end in one of .csv"),
         ("simulate log.csv --fraud 2", "fraud share from 0 to 0.5"),
         ("datasets download nothing", "no data set is called 'nothing'"),
         ("datasets download reddit", "tapgnn datasets download reddit --unverified"),

@@ -41,7 +41,7 @@ def test_inspect_mentions_columns_that_are_not_used(tmp_path):
 
 def test_rows_left_out_are_mentioned_once_and_never_beside_a_refusal(tmp_path):
     log = put(tmp_path, "log.csv", "src,dst,time\na,b,soon\n")
-    assert "holds no events (1 bad rows)" in tapgnn("inspect", log, "--skip-bad-rows").refusal
+    assert "contains no events (1 bad rows)" in tapgnn("inspect", log, "--skip-bad-rows").refusal
 
 
 def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
@@ -54,15 +54,15 @@ def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
     put(tmp_path, "fb-forum.edges.sha256", file_sha256(path))
     assert tapgnn("inspect", "fb-forum", "--json").last["name"] == "fb-forum"
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
-    assert "nowhere, where no folder is" in tapgnn("inspect", "fb-forum").refusal
-    assert "nowhere, where no folder is" in tapgnn("datasets", "list").err
+    assert "nowhere, which is not a folder" in tapgnn("inspect", "fb-forum").refusal
+    assert "nowhere, which is not a folder" in tapgnn("datasets", "list").err
     monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path))
     assert "no folder is; fb-forum comes from the cache" in tapgnn("inspect", "fb-forum").err
 
 
 def test_a_name_of_the_temporal_graph_benchmark_says_what_is_missing(monkeypatch):
     pytest.importorskip("tgb", reason="py-tgb is not installed")
-    assert "is not there; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
+    assert "does not exist; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
     monkeypatch.setitem(sys.modules, "tgb.linkproppred.dataset", None)
     assert "needs the package py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
 

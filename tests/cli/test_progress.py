@@ -8,7 +8,7 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn.cli import progress as watching
-from tapgnn.cli.progress import Board, Screen
+from tapgnn.cli.progress import Screen, TensorBoardLog
 from tapgnn.errors import ConfigError
 from tapgnn.training.link_prediction import Progress as Step
 
@@ -50,11 +50,11 @@ def test_elsewhere_every_validation_is_a_line(monkeypatch):
 def test_tensorboard_that_is_not_installed_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"pip install 'tapgnn\[tensorboard\]'"):
-        Board(tmp_path)
+        TensorBoardLog(tmp_path)
 
 
 def test_tensorboard_holds_every_step(tmp_path):
-    board = Board(tmp_path)
+    board = TensorBoardLog(tmp_path)
     for step in STEPS:
         board.step(step)
     board.close()

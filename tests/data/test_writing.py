@@ -52,7 +52,7 @@ def test_what_is_written_comes_back_exactly(tmp_path_factory, events, ending):
 @pytest.mark.parametrize("name", ["7", "-12", " ann", "bob\t", "two\nlines", "a\rb", "nul\0", "", "\ud800"])
 def test_an_id_that_text_cannot_hold_is_refused_not_changed(tmp_path, name):
     events = Events.from_arrays([name], ["other"], [1.0])
-    with pytest.raises(DataError, match="cannot hold the id"):
+    with pytest.raises(DataError, match="cannot store the id"):
         write_events(events, tmp_path / "log.csv")
     assert list(tmp_path.iterdir()) == []
     if name not in ("", "\ud800"):
@@ -63,7 +63,7 @@ def test_an_id_that_text_cannot_hold_is_refused_not_changed(tmp_path, name):
 def test_a_name_of_no_writable_format_is_refused(tmp_path):
     events = Events.from_arrays([1], [2], [3.0])
     for name in ("log.xlsx", "log", "log.parquet.gz"):
-        with pytest.raises(DataError, match="end the name in"):
+        with pytest.raises(DataError, match="the file name must end in"):
             write_events(events, tmp_path / name)
     with pytest.raises(DataError, match="cannot be written"):
         write_events(events, tmp_path / "missing" / "log.csv")

@@ -76,7 +76,7 @@ def _noted(events: str, found: Events, report: ReadReport) -> Log:
     from tapgnn.data import DATASETS, dataset_path, missing_folder
 
     if report.skipped:
-        say(f"{report.skipped:,} bad rows left out; the first: {report.first_skipped}")
+        say(report.skipped_rows())
     if events in DATASETS and (remark := missing_folder()):
         say(f"{remark}; {events} comes from the cache")
     path = dataset_path(events)

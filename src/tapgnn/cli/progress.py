@@ -80,7 +80,7 @@ class Screen:
         )
 
 
-class Metrics:
+class MetricsFile:
     """One JSON object a validation, line by line in a file; a training that goes on drops what it will do again."""
 
     def __init__(self, path: Path, resume: bool) -> None:
@@ -114,7 +114,7 @@ def _points(path: Path) -> list[dict[str, Any]]:
     return points
 
 
-class Board:
+class TensorBoardLog:
     """TensorBoard: loss and validation AUC against the number of events learnt from."""
 
     def __init__(self, folder: Path) -> None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opening:
+class ModelOptions:
     """What all four commands take."""
 
     observe: Annotated[
@@ -52,7 +52,7 @@ class Opening:
 
 
 @dataclass(frozen=True)
-class Asking(Opening):
+class QueryOptions(ModelOptions):
     """What the questions about one moment take."""
 
     time: Annotated[
@@ -102,7 +102,7 @@ def _events(model: TAPGNN, folder: str, path: Path) -> Any:
 @grouped
 def embed(
     model: ModelArgument,
-    asking: Asking,
+    asking: QueryOptions,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
     queries: Queries = None,
     log: Annotated[
@@ -120,7 +120,7 @@ def embed(
 
     The nodes stand on the command line, or in a file with columns node and (if they differ) time.
     """
-    from tapgnn.cli.query_input import as_id, mention_strangers, read_queries
+    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
 
     _one_of("NODES", bool(nodes), queries)
     fitted, time = asking.open(model, log)
@@ -129,7 +129,7 @@ def embed(
     else:
         asked = [(as_id(node, fitted.model_.vocabulary), time) for node in nodes or []]
     ids, times = [row[0] for row in asked], [row[1] for row in asked]
-    mention_strangers(fitted, ids)
+    mention_unseen(fitted, ids)
     vectors = fitted.embed(ids, times)
     header = ["node", "time", *(f"z{place}" for place in range(vectors.shape[1]))]
     rows = ([*row, *vector.tolist()] for row, vector in zip(asked, vectors, strict=True))
@@ -139,7 +139,7 @@ def embed(
 @grouped
 def score(
     model: ModelArgument,
-    asking: Asking,
+    asking: QueryOptions,
     src: Annotated[str | None, typer.Option(metavar="ID", help="Who acts.", show_default=False)] = None,
     dst: Annotated[str | None, typer.Option(metavar="ID", help="On whom or what.", show_default=False)] = None,
     queries: Queries = None,
@@ -151,7 +151,7 @@ def score(
     One pair stands on the command line, many in a file with columns src, dst and (if they differ) time. The
     answers come in the order of the questions.
     """
-    from tapgnn.cli.query_input import as_id, mention_strangers, read_queries
+    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
 
     pair = [name for name in (src, dst) if name is not None]
     _one_of("both --src and --dst", bool(pair), queries, whole=len(pair) != 1)
@@ -161,7 +161,7 @@ def score(
     else:
         asked = [(*(as_id(name, fitted.model_.vocabulary) for name in pair), time)]
     left, right, times = ([row[place] for row in asked] for place in range(3))
-    mention_strangers(fitted, [*left, *right])
+    mention_unseen(fitted, [*left, *right])
     chances = fitted.score(left, right, times).tolist()
     rows = [(*row, chance) for row, chance in zip(asked, chances, strict=True)]
     header = ("src", "dst", "time", "probability")
@@ -172,19 +172,19 @@ def score(
 def rank(
     model: ModelArgument,
     src: Annotated[str, typer.Argument(metavar="SRC", help="Id of the source.", show_default=False)],
-    asking: Asking,
+    asking: QueryOptions,
     k: Annotated[int, typer.Option("-k", "--k", metavar="N", help="How many.")] = 10,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
     """Print the likeliest destinations of a source, best first."""
-    from tapgnn.cli.query_input import as_id, mention_strangers
+    from tapgnn.cli.query_input import as_id, mention_unseen
 
     if k < 1:
         raise QueryError(f"-k must be at least 1, not {k}")
     fitted, time = asking.open(model)
     source = as_id(src, fitted.model_.vocabulary)
-    mention_strangers(fitted, [source])
+    mention_unseen(fitted, [source])
     best = fitted.rank(source, time, k)
     found = {"src": source, "time": time, "destinations": _objects(("dst", "probability"), best)}
     rows = ((place + 1, *row) for place, row in enumerate(best))
@@ -197,7 +197,7 @@ def classify(
     events: Annotated[
         Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
     ],
-    opening: Opening,
+    opening: ModelOptions,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:

@@ -15,7 +15,7 @@ import polars as pl
 from tapgnn.cli.output import say
 from tapgnn.data.reading.columns import ALIASES
 from tapgnn.data.reading.formats import open_source
-from tapgnn.data.reading.table_source import Source, Table
+from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import INTEGER, convert_times, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
 from tapgnn.estimator import TAPGNN
@@ -61,7 +61,7 @@ def read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -
     return rows
 
 
-def _columns(source: Source, roles: Sequence[str]) -> list[str]:
+def _columns(source: TableSource, roles: Sequence[str]) -> list[str]:
     if source.by_position:
         if len(source.columns) not in (len(roles), len(roles) - 1):
             raise DataError(
@@ -75,7 +75,7 @@ def _columns(source: Source, roles: Sequence[str]) -> list[str]:
     return [name for name in found if name is not None]
 
 
-def _nodes(source: Source, table: Table, name: str, known: Vocabulary) -> list[Id]:
+def _nodes(source: TableSource, table: RawTable, name: str, known: Vocabulary) -> list[Id]:
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
@@ -84,7 +84,7 @@ def _nodes(source: Source, table: Table, name: str, known: Vocabulary) -> list[I
     return cells if source.typed else [as_id(cell, known) for cell in cells]
 
 
-def _times(source: Source, table: Table, name: str) -> list[float]:
+def _times(source: TableSource, table: RawTable, name: str) -> list[float]:
     values, good = convert_times(table.columns[name], f"{source.name}: column {name!r}")
     for row in (~good).nonzero()[0]:
         fault = explain("time", table.columns[name][int(row)])
@@ -92,7 +92,7 @@ def _times(source: Source, table: Table, name: str) -> list[float]:
     return [float(value) for value in values]
 
 
-def mention_strangers(model: TAPGNN, ids: Sequence[Id]) -> None:
+def mention_unseen(model: TAPGNN, ids: Sequence[Id]) -> None:
     """Say which nodes the model has never seen: they have an answer, but it may be a slip of the pen."""
     new = list(dict.fromkeys(name for name in ids if name not in model.model_.vocabulary))
     if new:

@@ -19,7 +19,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show
-from tapgnn.cli.serve import Folding
+from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 def replay(
     events: EventsArgument,
     reading: Reading,
-    folding: Folding,
+    engine_options: EngineOptions,
     model: Annotated[
         str | None,
         typer.Option(metavar="MODEL", help="The folder of a fitted model, run in this process.", show_default=False),
@@ -66,11 +66,11 @@ def replay(
     pace = _pace(speed)
     if (model is None) == (server is None):
         raise ConfigError("pass either --model with a folder, or --server with an address")
-    if server is not None and (journal is not None or folding.options()):
+    if server is not None and (journal is not None or engine_options.options()):
         raise ConfigError("--journal and the options of the engine belong to --model; the server has its own")
     log = read_log(events, reading)
     tally = Tally()
-    with _target(model, journal, server, token, folding) as target, Dashboard(log.title) as screen:
+    with _target(model, journal, server, token, engine_options) as target, Dashboard(log.title) as screen:
         progress = None
         for progress in stream(log.events, target, tally, batch, pace, seed):
             screen.show(progress, tally)
@@ -89,7 +89,7 @@ def _pace(speed: str) -> float | None:
 
 @contextlib.contextmanager
 def _target(
-    model: str | None, journal: str | None, server: str | None, token: str | None, folding: Folding
+    model: str | None, journal: str | None, server: str | None, token: str | None, engine_options: EngineOptions
 ) -> Iterator[Target]:
     """Where the events go, for as long as they do."""
     import secrets
@@ -107,7 +107,7 @@ def _target(
 
     with tempfile.TemporaryDirectory() as folder:
         place = journal or str(Path(folder) / "journal.db")
-        with Engine.open(str(model), place, **folding.options()) as engine:
+        with Engine.open(str(model), place, **engine_options.options()) as engine:
             yield EngineTarget(engine)
 
 

@@ -28,7 +28,7 @@ def _option(panel: str, metavar: str, help: str, *names: str, default: str | boo
 
 
 @dataclass(frozen=True)
-class Folding:
+class EngineOptions:
     """How the engine folds its journal; what is None stays as the journal has it."""
 
     late: Annotated[
@@ -65,7 +65,7 @@ class Folding:
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ServerLimits:
     """What a server lets in."""
 
     max_body: Annotated[int, _option(LIMITS, "BYTES", "Of one request.")] = 16_000_000
@@ -75,7 +75,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Feeding:
+class SourceOptions:
     """Where events come from beside HTTP."""
 
     source: Annotated[
@@ -129,9 +129,9 @@ def serve(
     journal: Annotated[
         str, typer.Option(metavar="PATH", help="The journal: a file, begun if it is not there, or postgresql://...")
     ],
-    folding: Folding,
-    bounds: Bounds,
-    feeding: Feeding,
+    engine_options: EngineOptions,
+    limits: ServerLimits,
+    source_options: SourceOptions,
     host: Annotated[
         str, typer.Option(metavar="NAME", help="Where to listen; beyond this machine, with tokens only.")
     ] = ("127.0.0.1"),
@@ -164,14 +164,14 @@ def serve(
     serving.check_address(host, known is not None)
     settings = Settings(
         tokens=known,
-        limits=Limits(body=bounds.max_body),
-        events=bounds.max_events,
-        queue=bounds.queue,
-        window=bounds.window,
+        limits=Limits(body=limits.max_body),
+        events=limits.max_events,
+        queue=limits.queue,
+        window=limits.window,
     )
     shape = load_model(model).config
-    options = folding.options()
-    service = Service(lambda: Engine.open(model, journal, **options), settings, feeding.sources())
+    options = engine_options.options()
+    service = Service(lambda: Engine.open(model, journal, **options), settings, source_options.sources())
     log_as_json(log_level)
     serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
 

@@ -12,7 +12,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import Log, read_log
 from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
-from tapgnn.cli.progress import Board, Metrics, Screen
+from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def fit(
     from tapgnn.cli.results import check_labels, cut_for_validation
 
     _check_folder(out, resume, force)
-    board = None if tensorboard is None else Board(tensorboard)
+    board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
     if wanted:
@@ -142,14 +142,20 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 
 
 def _train(
-    estimator: TAPGNN, train: Events, valid: Events, out: Path, resume: bool, screen: Screen, board: Board | None
+    estimator: TAPGNN,
+    train: Events,
+    valid: Events,
+    out: Path,
+    resume: bool,
+    screen: Screen,
+    board: TensorBoardLog | None,
 ) -> None:
     """Train with everything that watches it; ends the command where there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
 
     if not resume:
         (out / FILE).unlink(missing_ok=True)
-    metrics = Metrics(out / METRICS, resume)
+    metrics = MetricsFile(out / METRICS, resume)
     with screen:
         listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
         estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)

@@ -1,6 +1,6 @@
 """Data: readers and writers, the registry of public data sets, splits, negatives, and the simulator.
 
-This page exports what turns files into `Events` and back.
+This module exports what turns files into `Events` and back.
 """
 
 from tapgnn.data.datasets.download import download

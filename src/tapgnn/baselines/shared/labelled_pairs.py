@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
-from tapgnn.data.negatives import NegativeSampler, Purpose, chance
+from tapgnn.data.negatives import NegativeSampler, Purpose, rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -46,7 +46,7 @@ class Pairs:
 
 def labelled(events: Events, sampler: NegativeSampler, seed: int, purpose: Purpose) -> Pairs:
     """The events, and one negative each."""
-    other = sampler.draw(events.src, events.dst, chance(seed, purpose))[:, 0]
+    other = sampler.draw(events.src, events.dst, rng_for(seed, purpose))[:, 0]
     return Pairs(
         np.tile(events.src, 2),
         np.concatenate([events.dst, other]),

@@ -40,7 +40,7 @@ from torch import Tensor, nn
 from torch.nn.functional import softplus
 
 from tapgnn.baselines.method import Clock, Details, Method
-from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
+from tapgnn.data.negatives import NegativeSampler, rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
@@ -103,8 +103,8 @@ class Learner(Method):
     def fit(self, train: Events, valid: Events) -> None:
         """Train from scratch, choose the epoch on the validation events, and be left with the training events."""
         sampler = training_sampler(train)
-        rng = chance(self.seed, "training")
-        negative = sampler.draw(valid.src, valid.dst, chance(self.seed, "validation"))[:, 0]
+        rng = rng_for(self.seed, "training")
+        negative = sampler.draw(valid.src, valid.dst, rng_for(self.seed, "validation"))[:, 0]
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.network = self._build(train)

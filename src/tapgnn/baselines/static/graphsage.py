@@ -37,7 +37,7 @@ from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs, Table,
 from tapgnn.baselines.shared.sage_layer import SageLayer, drawn
 from tapgnn.baselines.static.static_vectors import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.static.walks import Projection, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -124,7 +124,7 @@ class GraphSAGE(EmbeddingMethod):
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
         network = SageNetwork(graph, self.width, self.samples)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         near, far = self._pairs(graph, rng)
         often = np.diff(graph.border) ** 0.75
         for _ in range(self.epochs):

@@ -33,7 +33,7 @@ from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs
 from tapgnn.baselines.static.skipgram import SkipGram, sentences
 from tapgnn.baselines.static.static_vectors import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.static.walks import Projection, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.events import Events
 
 GRID = (1.0, 0.25, 4.0)
@@ -62,7 +62,7 @@ class Node2Vec(EmbeddingMethod):
 
     def _learn(self, train: Events, practice: Pairs, exam: Pairs) -> Learned:
         graph = Projection.from_events(train)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         starts = np.concatenate([rng.permutation(graph.nodes()) for _ in range(self.walks)])
 
         @cache

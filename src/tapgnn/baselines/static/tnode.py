@@ -41,7 +41,7 @@ from tapgnn.baselines.static.skipgram import SkipGram, sentences
 from tapgnn.baselines.static.snapshots import SnapshotReader, Snapshots
 from tapgnn.baselines.static.static_vectors import EmbeddingMethod, Learned, Scorer, best_of
 from tapgnn.baselines.static.walks import Projection, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -190,7 +190,7 @@ class TNODE(EmbeddingMethod):
     def _train(self, network: SnapshotNetwork, practice: Pairs, exam: Pairs) -> None:
         """Steps on random pairs; the network is left with its best weights."""
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         best, best_mark = copy.deepcopy(network.state_dict()), -np.inf
         for step in range(1, self.steps + 1):
             rows = rng.choice(len(practice), min(self.batch, len(practice)), replace=False)

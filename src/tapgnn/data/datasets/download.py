@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 
 import pooch
 
-from tapgnn.data.datasets.registry import Dataset, get_dataset, note_of
+from tapgnn.data.datasets.registry import Dataset, checksum_file, get_dataset
 from tapgnn.errors import DatasetError
 from tapgnn.file_integrity import file_sha256, write_atomically
 
@@ -93,9 +93,9 @@ def _expected(entry: Dataset, sha256: str | None, unverified: bool) -> str | Non
 
 def _keep_checksum(entry: Dataset, target: Path, found: str) -> None:
     """Note the checksum of a file that the registry does not know, so that later damage is detected."""
-    note_of(target).unlink(missing_ok=True)
+    checksum_file(target).unlink(missing_ok=True)
     if found not in entry.known_checksums(target):
-        write_atomically(note_of(target), f"{found}  {target.name}\n")
+        write_atomically(checksum_file(target), f"{found}  {target.name}\n")
 
 
 @dataclass
