@@ -34,7 +34,7 @@ from tapgnn.evaluation.questions import (
     sigmoid,
 )
 from tapgnn.events import Events, Floats, Ints, events_fingerprint
-from tapgnn.training.link_prediction import Progress
+from tapgnn.training.link_prediction import TrainingProgress
 
 __all__ = [
     "NAME",
@@ -52,7 +52,7 @@ __all__ = [
     "versions",
 ]
 
-SeedListener = Callable[[int, Progress], None]
+SeedListener = Callable[[int, TrainingProgress], None]
 
 
 @dataclass

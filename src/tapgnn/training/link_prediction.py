@@ -73,7 +73,7 @@ class Settings:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a training stands: handed to the caller after every chunk, and with `valid_auc` after a validation."""
 
     epoch: int
@@ -96,7 +96,7 @@ class History:
     events: int = 0
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[TrainingProgress], None]
 
 
 class LinkTraining:
@@ -159,7 +159,7 @@ class LinkTraining:
             losses.append(loss)
             self.history.seconds += spent
             self.history.events += len(piece)
-            progress = Progress(self.epoch, done, total, loss, len(piece) / spent)
+            progress = TrainingProgress(self.epoch, done, total, loss, len(piece) / spent)
             if done >= marks[0]:
                 marks.pop(0)
                 progress.loss = float(np.mean(losses))
