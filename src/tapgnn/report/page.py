@@ -1,4 +1,4 @@
-"""The page: sections in page.html with style.css, as one file without scripts that asks nothing of the network."""
+"""The page: page.html with style.css as one file, without scripts or network requests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tapgnn.report.content import Report
 from tapgnn.report.headline import headline, tiles
 from tapgnn.report.sections import sections
 
-# Everything is escaped except what the charts build themselves, escaped as well, and the style sheet.
+# Everything is escaped except the style sheet and the charts, which escape their own text.
 _TEMPLATES = Environment(
     loader=PackageLoader("tapgnn.report", package_path=""),
     autoescape=True,
@@ -24,7 +24,7 @@ _TEMPLATES = Environment(
 
 
 def write_report(path: str | Path, report: Report) -> Path:
-    """Write the report as one HTML file, whole or not at all, and give its path."""
+    """Write the report as one HTML file, whole or not at all, and return its path."""
     write_atomically(path, render_report(report))
     return Path(path)
 
