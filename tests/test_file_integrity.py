@@ -36,8 +36,9 @@ def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path, error):
 
 def test_a_place_that_is_a_folder_is_refused_and_left_alone(tmp_path):
     (tmp_path / "file").mkdir()
-    with pytest.raises(OSError, match="file"):
+    with pytest.raises(IsADirectoryError) as caught:
         write_atomically(tmp_path / "file", "text")
+    assert caught.value.filename == str(tmp_path / "file")
     assert [found.name for found in tmp_path.iterdir()] == ["file"]
 
 

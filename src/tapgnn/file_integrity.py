@@ -27,6 +27,10 @@ def atomic_write(path: str | Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             stream.flush()
             os.fsync(stream.fileno())
         os.replace(part, target)
+    except OSError as error:
+        if error.filename == str(part):
+            raise OSError(error.errno, error.strerror, str(target)) from None
+        raise
     finally:
         part.unlink(missing_ok=True)
 

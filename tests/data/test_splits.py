@@ -101,7 +101,7 @@ def test_the_paper_cuts_at_whole_numbers_of_times(times: int, sizes: tuple[int, 
 
 def test_logs_too_short_and_wrong_fractions_are_refused() -> None:
     one = Events.from_arrays(["a"] * 5, ["b"] * 5, [1.0] * 5)
-    with pytest.raises(EventError, match="needs at least 4 distinct times, .* the log has 1"):
+    with pytest.raises(EventError, match=r"needs at least 4 distinct times, .* the log has 1"):
         split_paper(one)
     with pytest.raises(EventError, match="3 distinct times"):
         split_strict(one)

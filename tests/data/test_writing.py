@@ -41,7 +41,7 @@ def logs(draw):
 def test_what_is_written_comes_back_exactly(tmp_path_factory, events, ending):
     path = tmp_path_factory.mktemp("round") / f"log{ending}"
     if ending == ".parquet" and len({type(name) for name in events.vocabulary.ids}) > 1:
-        with pytest.raises(DataError, match="Parquet holds one type"):
+        with pytest.raises(DataError, match="a Parquet column has one type"):
             write_events(events, path)
     else:
         write_events(events, path)
@@ -94,7 +94,7 @@ def test_pieces_that_come_with_ids_of_another_kind_are_refused_where_the_format_
     second = Events.from_arrays([1], ["ann"], [2.0], vocabulary=first.vocabulary)
     list(write_stream([first, second], tmp_path / "log.jsonl"))
     same(read_events(tmp_path / "log.jsonl"), first.append(second))
-    with pytest.raises(DataError, match="Parquet holds one type"):
+    with pytest.raises(DataError, match="a Parquet column has one type"):
         list(write_stream([first, second], tmp_path / "log.parquet"))
     third = Events.from_arrays(["bob"], ["ann"], [2.0], vocabulary=first.vocabulary)
     with pytest.raises(DataError, match="ids"):

@@ -139,9 +139,8 @@ def _batches(source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, repor
     if report.skipped:
         _log.warning("%s: %s", source.name, report.skipped_rows())
     if not report.rows:
-        raise DataError(
-            f"{source.name} contains no events ({report.skipped:,} rows skipped); at least one event is needed"
-        )
+        why = f" ({report.skipped_rows()})" if report.skipped else ""
+        raise DataError(f"{source.name} contains no events{why}; at least one event is needed")
 
 
 def _checked_order(source: TableSource, batches: Iterable[TypedRows]) -> Iterator[TypedRows]:
