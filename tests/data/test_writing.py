@@ -97,6 +97,6 @@ def test_pieces_that_come_with_ids_of_another_kind_are_refused_where_the_format_
     with pytest.raises(DataError, match="a Parquet column has one type"):
         list(write_stream([first, second], tmp_path / "log.parquet"))
     third = Events.from_arrays(["bob"], ["ann"], [2.0], vocabulary=first.vocabulary)
-    with pytest.raises(DataError, match="ids"):
+    with pytest.raises(DataError, match="id types"):
         list(write_stream([first, third], tmp_path / "log.parquet"))
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]

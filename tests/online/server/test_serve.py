@@ -65,7 +65,7 @@ def test_what_cannot_be_served_is_refused_in_one_line(model, tmp_path):
     assert "not a token file" in tapgnn("serve", model, *journal, "--tokens", model / "model.json").refusal
     assert "kafka://HOST:PORT/TOPIC" in tapgnn("serve", model, *journal, "--source", "kafka://here").refusal
     assert "KEY=VALUE" in tapgnn("serve", model, *journal, "--source", "kafka://h:1/t", "--kafka-option", "x").refusal
-    assert "does not end in one of" in tapgnn("serve", model, *journal, "--source", tmp_path / "log.bin").refusal
+    assert "ends in none of" in tapgnn("serve", model, *journal, "--source", tmp_path / "log.bin").refusal
     assert "scope" in tapgnn("token", "new", "--scope", "all", "--file", tmp_path / "t.json").refusal
     assert not (tmp_path / "state.db").exists()
     with socket.socket() as taken:
