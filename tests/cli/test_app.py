@@ -65,10 +65,7 @@ def test_help_names_every_choice_there_is():
 
 def test_the_defaults_that_help_shows_are_those_of_the_estimator():
     truth = TAPGNN().get_params()
-    shown = {
-        name: hint.__metadata__[0].show_default
-        for name, hint in inspect.get_annotations(Learning, eval_str=True).items()
-    }
+    shown = {field.name: field.metadata["option"].show_default for field in fields(Learning)}
     preset = {name for name in shown if truth.get(name) is None} - {"threads"}
     assert {shown.pop(name) for name in preset} == {"from the preset"}
     assert shown.pop("threads") == str(Learning().threads) == "1"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -43,47 +43,40 @@ SeedsOption = Annotated[
 ]
 
 
-def _option(panel: str, metavar: str, help: str, default: str | bool = False, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, show_default=default, rich_help_panel=panel)
+def option(
+    panel: str | None, metavar: str, help: str, shown: str | bool = False, *names: str, default: Any = None
+) -> Any:
+    """A field of a dataclass that is an option of a command; `shown` is the default that help shows."""
+    about = typer.Option(*names, metavar=metavar, help=help, show_default=shown, rich_help_panel=panel)
+    return field(default=default, metadata={"option": about})
 
 
 @dataclass(frozen=True)
 class Reading:
     """How a file of events is read; columns that are not named are found by their usual names."""
 
-    format: Annotated[
-        str | None,
-        _option(READING, "NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name"),
-    ] = None
-    src: Annotated[
-        str | None, _option(READING, "COLUMN", "The source of an event.", "src, source, user, from, ...")
-    ] = None
-    dst: Annotated[
-        str | None, _option(READING, "COLUMN", "The destination of an event.", "dst, target, item, to, ...")
-    ] = None
-    time: Annotated[
-        str | None,
-        _option(READING, "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."),
-    ] = None
-    label: Annotated[
-        str | None, _option(READING, "COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y")
-    ] = None
-    features: Annotated[
-        str | None, _option(READING, "A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
-    ] = None
-    header: Annotated[
-        bool | None,
-        _option(
-            READING,
-            "",
-            "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...",
-            "detected",
-            "--header/--no-header",
-        ),
-    ] = None
-    skip_bad_rows: Annotated[
-        bool, _option(READING, "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows")
-    ] = False
+    format: str | None = option(
+        READING, "NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name"
+    )
+    src: str | None = option(READING, "COLUMN", "The source of an event.", "src, source, user, from, ...")
+    dst: str | None = option(READING, "COLUMN", "The destination of an event.", "dst, target, item, to, ...")
+    time: str | None = option(
+        READING, "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."
+    )
+    label: str | None = option(
+        READING, "COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y"
+    )
+    features: str | None = option(READING, "A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
+    header: bool | None = option(
+        READING,
+        "",
+        "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...",
+        "detected",
+        "--header/--no-header",
+    )
+    skip_bad_rows: bool = option(
+        READING, "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
+    )
 
     def options(self) -> dict[str, Any]:
         """The options of `tapgnn.data.read_events`."""
@@ -95,87 +88,63 @@ class Reading:
 class Learning:
     """The model and its training: parameters of `TAPGNN`, and options of its `Config`."""
 
-    preset: Annotated[
-        str | None,
-        _option(MODEL, "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", "adaptive"),
-    ] = None
-    kernel: Annotated[str | None, _option(MODEL, "NAME", "gcn, mean, pool, attention or adaptive.", PRESET)] = None
-    layers: Annotated[
-        int | None, _option(MODEL, "K", "Number of layers: how many hops away neighbours are used.", PRESET)
-    ] = None
-    width: Annotated[int | None, _option(MODEL, "D", "Embedding dimension.", PRESET)] = None
-    dropout: Annotated[float | None, _option(MODEL, "P", "Dropout probability.", PRESET)] = None
-    epochs: Annotated[int | None, _option(TRAINING, "N", "Maximum number of passes over the log.", "8")] = None
-    patience: Annotated[
-        int | None, _option(TRAINING, "N", "Stop after this many epochs without a better validation AUC.", "3")
-    ] = None
-    validations: Annotated[int | None, _option(TRAINING, "N", "Validations per epoch.", "2")] = None
-    chunk: Annotated[int | None, _option(TRAINING, "N", "Events per training step.", "512")] = None
-    negatives: Annotated[int | None, _option(TRAINING, "N", "Negatives per event.", "1")] = None
-    learning_rate: Annotated[float | None, _option(TRAINING, "RATE", "Learning rate of Adam.", "0.003")] = None
-    block_rate: Annotated[
-        float | None,
-        _option(TRAINING, "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"),
-    ] = None
-    vector_rate: Annotated[
-        float | None, _option(TRAINING, "FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
-    ] = None
-    weight_decay: Annotated[float | None, _option(TRAINING, "RATE", "Weight decay of Adam.", "1e-05")] = None
-    clip: Annotated[float | None, _option(TRAINING, "NORM", "Maximum gradient norm.", "1.0")] = None
-    cold_weight: Annotated[
-        float | None,
-        _option(TRAINING, "W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0"),
-    ] = None
-    seed: Annotated[int | None, _option(TRAINING, "N", "The same seed gives the same model.", "0")] = None
-    threads: Annotated[
-        int,
-        _option(
-            TRAINING,
-            "N",
-            "Number of threads; more are slower on a busy machine, and only the same number gives identical results.",
-            "1",
-        ),
-    ] = 1
-    roles: Annotated[
-        bool | None,
-        _option(DETAIL, "", "Separate weights for sources and destinations.", PRESET, "--roles/--no-roles"),
-    ] = None
-    self_connection: Annotated[
-        bool | None,
-        _option(
-            DETAIL,
-            "",
-            "Add the input of a block to its output, and normalise.",
-            PRESET,
-            "--self-connection/--no-self-connection",
-        ),
-    ] = None
-    time_width: Annotated[int | None, _option(DETAIL, "N", "Width of the time encoding in every block.", PRESET)] = None
-    rates: Annotated[
-        int | None, _option(DETAIL, "N", "Number of learned decay rates of the adaptive kernel.", PRESET)
-    ] = None
-    sketch_width: Annotated[int | None, _option(DETAIL, "N", "Width of the walk sketches, 0 for none.", PRESET)] = None
-    sketch_steps: Annotated[int | None, _option(DETAIL, "N", "Maximum walk length of the sketches.", PRESET)] = None
-    sketch_half_lives: Annotated[
-        str | None,
-        _option(
-            DETAIL, "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log.", PRESET
-        ),
-    ] = None
-    facts: Annotated[
-        bool | None,
-        _option(DETAIL, "", "Use recency and event counts of a node as inputs.", PRESET, "--facts/--no-facts"),
-    ] = None
-    half_lives: Annotated[
-        str | None,
-        _option(DETAIL, "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log.", PRESET),
-    ] = None
-    bins: Annotated[int | None, _option(DETAIL, "N", "Bins in the encoding of recency and counts.", PRESET)] = None
-    head: Annotated[str | None, _option(DETAIL, "NAME", "dot, additive or mlp.", PRESET)] = None
-    head_width: Annotated[int | None, _option(DETAIL, "N", "Hidden width of the mlp head.", PRESET)] = None
-    identity_dropout: Annotated[
-        float | None, _option(DETAIL, "P", "Share of nodes that are treated as unknown in training.", PRESET)
-    ] = None
+    preset: str | None = option(
+        MODEL, "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", "adaptive"
+    )
+    kernel: str | None = option(MODEL, "NAME", "gcn, mean, pool, attention or adaptive.", PRESET)
+    layers: int | None = option(MODEL, "K", "Number of layers: how many hops away neighbours are used.", PRESET)
+    width: int | None = option(MODEL, "D", "Embedding dimension.", PRESET)
+    dropout: float | None = option(MODEL, "P", "Dropout probability.", PRESET)
+    epochs: int | None = option(TRAINING, "N", "Maximum number of passes over the log.", "8")
+    patience: int | None = option(TRAINING, "N", "Stop after this many epochs without a better validation AUC.", "3")
+    validations: int | None = option(TRAINING, "N", "Validations per epoch.", "2")
+    chunk: int | None = option(TRAINING, "N", "Events per training step.", "512")
+    negatives: int | None = option(TRAINING, "N", "Negatives per event.", "1")
+    learning_rate: float | None = option(TRAINING, "RATE", "Learning rate of Adam.", "0.003")
+    block_rate: float | None = option(
+        TRAINING, "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"
+    )
+    vector_rate: float | None = option(TRAINING, "FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
+    weight_decay: float | None = option(TRAINING, "RATE", "Weight decay of Adam.", "1e-05")
+    clip: float | None = option(TRAINING, "NORM", "Maximum gradient norm.", "1.0")
+    cold_weight: float | None = option(TRAINING, "W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0")
+    seed: int | None = option(TRAINING, "N", "The same seed gives the same model.", "0")
+    threads: int = option(
+        TRAINING,
+        "N",
+        "Number of threads; more can be slower on a busy machine, and only the same number gives identical results.",
+        "1",
+        default=1,
+    )
+    roles: bool | None = option(
+        DETAIL, "", "Separate weights for sources and destinations.", PRESET, "--roles/--no-roles"
+    )
+    self_connection: bool | None = option(
+        DETAIL,
+        "",
+        "Add the input of a block to its output, and normalise.",
+        PRESET,
+        "--self-connection/--no-self-connection",
+    )
+    time_width: int | None = option(DETAIL, "N", "Width of the time encoding in every block.", PRESET)
+    rates: int | None = option(DETAIL, "N", "Number of learned decay rates of the adaptive kernel.", PRESET)
+    sketch_width: int | None = option(DETAIL, "N", "Width of the walk sketches, 0 for none.", PRESET)
+    sketch_steps: int | None = option(DETAIL, "N", "Maximum walk length of the sketches.", PRESET)
+    sketch_half_lives: str | None = option(
+        DETAIL, "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log.", PRESET
+    )
+    facts: bool | None = option(
+        DETAIL, "", "Use recency and event counts of a node as inputs.", PRESET, "--facts/--no-facts"
+    )
+    half_lives: str | None = option(
+        DETAIL, "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log.", PRESET
+    )
+    bins: int | None = option(DETAIL, "N", "Bins in the encoding of recency and counts.", PRESET)
+    head: str | None = option(DETAIL, "NAME", "dot, additive or mlp.", PRESET)
+    head_width: int | None = option(DETAIL, "N", "Hidden width of the mlp head.", PRESET)
+    identity_dropout: float | None = option(
+        DETAIL, "P", "Share of nodes that are treated as unknown in training.", PRESET
+    )
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; invalid options are refused here, before any data is read."""
@@ -207,29 +176,29 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Present the fields of every dataclass parameter to typer as separate parameters."""
+    annotated: Any = Annotated  # made here, from a type that is known only now
     groups: dict[str, Any] = {}
     flat: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
-            hints = get_type_hints(parameter.annotation, include_extras=True)
-            flat |= {
-                field.name: parameter.replace(name=field.name, annotation=hints[field.name], default=field.default)
-                for field in fields(parameter.annotation)
-            }
+            hints = get_type_hints(parameter.annotation)
+            for each in fields(parameter.annotation):
+                hint = annotated[hints[each.name], each.metadata["option"]]
+                flat[each.name] = parameter.replace(name=each.name, annotation=hint, default=each.default)
         else:
             flat[name] = parameter
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            name: group(**{each.name: values.pop(each.name) for each in fields(group)})
             for name, group in groups.items()
         }
         command(**values, **made)
 
     del run.__dict__["__wrapped__"]
-    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in flat.values()]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in flat.values()]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return run

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.config_file import ConfigFile
-from tapgnn.cli.options import Json, ModelArgument, Reading, grouped
+from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, option
 from tapgnn.cli.output import check_file, print_json, write_csv
 from tapgnn.errors import ModelFileError, QueryError
 from tapgnn.threads import set_threads
@@ -24,18 +24,11 @@ if TYPE_CHECKING:
 class ModelOptions:
     """The options of all four commands."""
 
-    observe: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="EVENTS",
-            help="Observe these later events first, read as in 'fit'; the saved model is not changed.",
-            show_default=False,
-        ),
-    ] = None
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the CSV to this file.", show_default="standard output")
-    ] = None
-    threads: Annotated[int, typer.Option(metavar="N", help="Number of threads.")] = 1
+    observe: Path | None = option(
+        None, "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
+    )
+    out: Path | None = option(None, "FILE", "Write the CSV to this file.", "standard output")
+    threads: int = option(None, "N", "Number of threads.", True, default=1)
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
         """The model after observing --observe; with its log it can answer queries about the past."""
@@ -55,14 +48,12 @@ class ModelOptions:
 class QueryOptions(ModelOptions):
     """The options of queries at one time."""
 
-    time: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Time of the query: a number in the unit of the log, or an ISO date. Only earlier events count.",
-            show_default="just after the last event",
-        ),
-    ] = None
+    time: str | None = option(
+        None,
+        "TIME",
+        "Time of the query: a number in the unit of the log, or an ISO date. Only earlier events count.",
+        "just after the last event",
+    )
 
     def open(self, folder: str, log: Path | None = None) -> tuple[TAPGNN, float]:
         """The model, and the time of the query."""

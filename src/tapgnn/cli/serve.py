@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.config_file import ConfigFile
-from tapgnn.cli.options import ModelArgument, grouped
+from tapgnn.cli.options import ModelArgument, grouped, option
 from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
 from tapgnn.threads import VARIABLES, set_threads
@@ -23,42 +23,18 @@ if TYPE_CHECKING:
 ENGINE, LIMITS, SOURCES = "Engine", "Limits", "Sources"
 
 
-def _option(panel: str, metavar: str, help: str, *names: str, default: str | bool = True) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, show_default=default)
-
-
 @dataclass(frozen=True)
 class EngineOptions:
     """Options of the engine; None keeps the setting in the journal."""
 
-    late: Annotated[
-        str | None,
-        _option(ENGINE, "HOW", "What to do with late events: reject, merge or buffer.", default="reject"),
-    ] = None
-    lateness: Annotated[
-        float | None,
-        _option(ENGINE, "TIME", "With buffer and merge: how long events wait for late ones.", default="0"),
-    ] = None
-    hold_back: Annotated[
-        bool | None,
-        _option(
-            ENGINE,
-            "",
-            "Absorb an instant only after a later one has begun.",
-            "--hold-back/--no-hold-back",
-            default="yes",
-        ),
-    ] = None
-    ttl: Annotated[
-        float | None, _option(ENGINE, "TIME", "Forget nodes that are inactive for longer.", default="never")
-    ] = None
-    horizon: Annotated[
-        float | None,
-        _option(ENGINE, "TIME", "Refuse events this much later than the latest event.", default="no limit"),
-    ] = None
-    checkpoint_every: Annotated[
-        int | None, _option(ENGINE, "N", "Records between checkpoints.", default="adaptive")
-    ] = None
+    late: str | None = option(ENGINE, "HOW", "What to do with late events: reject, merge or buffer.", "reject")
+    lateness: float | None = option(ENGINE, "TIME", "With buffer and merge: how long events wait for late ones.", "0")
+    hold_back: bool | None = option(
+        ENGINE, "", "Absorb an instant only after a later one has begun.", "yes", "--hold-back/--no-hold-back"
+    )
+    ttl: float | None = option(ENGINE, "TIME", "Forget nodes that are inactive for longer.", "never")
+    horizon: float | None = option(ENGINE, "TIME", "Refuse events this much later than the latest event.", "no limit")
+    checkpoint_every: int | None = option(ENGINE, "N", "Records between checkpoints.", "adaptive")
 
     def options(self) -> dict[str, Any]:
         """The options of `Engine.open`."""
@@ -69,38 +45,35 @@ class EngineOptions:
 class ServerLimits:
     """Limits on requests."""
 
-    max_body: Annotated[int, _option(LIMITS, "BYTES", "Maximum size of a request.")] = 16_000_000
-    max_events: Annotated[int, _option(LIMITS, "N", "Maximum number of events per request.")] = 10_000
-    queue: Annotated[
-        int, _option(LIMITS, "N", "Maximum number of waiting batches; further requests get status 429.")
-    ] = 256
-    window: Annotated[int, _option(LIMITS, "N", "Recent events kept in memory to explain scores.")] = 10_000
+    max_body: int = option(LIMITS, "BYTES", "Maximum size of a request.", True, default=16_000_000)
+    max_events: int = option(LIMITS, "N", "Maximum number of events per request.", True, default=10_000)
+    queue: int = option(
+        LIMITS, "N", "Maximum number of waiting batches; further requests get status 429.", True, default=256
+    )
+    window: int = option(LIMITS, "N", "Recent events kept in memory to explain scores.", True, default=10_000)
 
 
 @dataclass(frozen=True)
 class SourceOptions:
     """Sources of events besides HTTP."""
 
-    source: Annotated[
-        list[str] | None,
-        _option(
-            SOURCES,
-            "SOURCE",
-            "Also read events from a growing file (.csv, .tsv, .jsonl), from standard input (-), or from Kafka "
-            "(kafka://HOST:PORT/TOPIC). May be repeated.",
-            default=False,
-        ),
-    ] = None
-    kafka_option: Annotated[
-        list[str] | None,
-        _option(SOURCES, "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL.", default=False),
-    ] = None
-    skip_bad_rows: Annotated[
-        bool,
-        _option(
-            SOURCES, "", "Skip rows that cannot be read; otherwise such a row stops the server.", "--skip-bad-rows"
-        ),
-    ] = False
+    source: list[str] | None = option(
+        SOURCES,
+        "SOURCE",
+        "Also read events from a growing file (.csv, .tsv, .jsonl), from standard input (-), or from Kafka "
+        "(kafka://HOST:PORT/TOPIC). May be repeated.",
+    )
+    kafka_option: list[str] | None = option(
+        SOURCES, "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL."
+    )
+    skip_bad_rows: bool = option(
+        SOURCES,
+        "",
+        "Skip rows that cannot be read; otherwise such a row stops the server.",
+        True,
+        "--skip-bad-rows",
+        default=False,
+    )
 
     def sources(self) -> list[Source]:
         """The sources that the options name."""
@@ -123,7 +96,7 @@ class SourceOptions:
         return found
 
     def _kafka_options(self) -> dict[str, Any]:
-        pairs = [option.partition("=") for option in self.kafka_option or []]
+        pairs = [pair.partition("=") for pair in self.kafka_option or []]
         for key, mark, _ in pairs:
             if not mark:
                 raise ConfigError(f"--kafka-option {key} is not KEY=VALUE; write for example security.protocol=SSL")
