@@ -171,9 +171,9 @@ def test_questions_that_do_not_fit_together_are_refused(log, fitted):
     with pytest.raises(QueryError, match="as many destinations as sources, not 2 and 3"):
         fitted.score(names[:3], names[3:5], later)
     for times in ([later] * 2, [later] * 4, []):
-        with pytest.raises(QueryError, match=f"expected one time, or 3 of them, one per question, not {len(times)}"):
+        with pytest.raises(QueryError, match=f"expected one time, or 3 times, one per query, not {len(times)}"):
             fitted.score(names[:3], names[3:6], times)
-        with pytest.raises(QueryError, match="expected one time, or 3 of them"):
+        with pytest.raises(QueryError, match="expected one time, or 3 times"):
             fitted.embed(names[:3], times)
     for times in (np.nan, [later, np.inf, later], [later, later, np.nan]):
         with pytest.raises(QueryError, match="is not finite"):
