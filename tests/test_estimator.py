@@ -271,7 +271,7 @@ def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
     for take in (fitted.evaluate, fitted.observe):
         with pytest.raises(EventError, match=r"vocabulary=model\.vocabulary"):
             take(stranger)
-    with pytest.raises(EventError, match="apart from the model"):
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
         TAPGNN().fit(log, stranger)
 
 
@@ -321,7 +321,7 @@ def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_p
     for part in (known[:100], known[100:]):
         with pytest.raises(EventError, match=f"has observed {first:,} events up to"):
             again.remember(part)
-    with pytest.raises(EventError, match="apart from the model"):
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
         again.remember(log.slice(0, first))
     again.remember(known)
     asked = (log.vocabulary.ids[:5], log.time[300])
