@@ -16,14 +16,13 @@ from pathlib import Path
 
 def train(path, steps):
     """Read the file and train for one epoch, or for so many chunks of it."""
-    import torch
-
     from tapgnn import Config, Model
     from tapgnn.data import read_events
     from tapgnn.data.splits import split_strict
+    from tapgnn.threads import set_threads
     from tapgnn.training.link_prediction import LinkTraining, Settings
 
-    torch.set_num_threads(1)
+    set_threads(1)
     start = time.perf_counter()
     events = read_events(path)
     read, read_peak = time.perf_counter() - start, peak_gb()

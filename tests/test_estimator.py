@@ -171,9 +171,9 @@ def test_questions_that_do_not_fit_together_are_refused(log, fitted):
     with pytest.raises(QueryError, match="as many destinations as sources, not 2 and 3"):
         fitted.score(names[:3], names[3:5], later)
     for times in ([later] * 2, [later] * 4, []):
-        with pytest.raises(QueryError, match=f"expected one time, or 3 of them, one per question, not {len(times)}"):
+        with pytest.raises(QueryError, match=f"expected one time, or 3 times, one per query, not {len(times)}"):
             fitted.score(names[:3], names[3:6], times)
-        with pytest.raises(QueryError, match="expected one time, or 3 of them"):
+        with pytest.raises(QueryError, match="expected one time, or 3 times"):
             fitted.embed(names[:3], times)
     for times in (np.nan, [later, np.inf, later], [later, later, np.nan]):
         with pytest.raises(QueryError, match="is not finite"):
@@ -271,7 +271,7 @@ def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
     for take in (fitted.evaluate, fitted.observe):
         with pytest.raises(EventError, match=r"vocabulary=model\.vocabulary"):
             take(stranger)
-    with pytest.raises(EventError, match="apart from the model"):
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
         TAPGNN().fit(log, stranger)
 
 
@@ -321,7 +321,7 @@ def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_p
     for part in (known[:100], known[100:]):
         with pytest.raises(EventError, match=f"has observed {first:,} events up to"):
             again.remember(part)
-    with pytest.raises(EventError, match="apart from the model"):
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
         again.remember(log.slice(0, first))
     again.remember(known)
     asked = (log.vocabulary.ids[:5], log.time[300])

@@ -70,7 +70,7 @@ def test_an_empty_log_is_scored_or_refused_with_the_reason(name: str) -> None:
     if name in LEARNS_NOTHING:
         assert_scores(name, empty, log)
         return
-    with pytest.raises(EventError, match="nothing can be learnt from an empty log"):
+    with pytest.raises(EventError, match="there are no training events"):
         make(name).fit(empty, log)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tapgnn.cli.compare import FIGURES, comparison_table
 from tapgnn.data import read_events
-from tapgnn.events import checksum
+from tapgnn.events import events_fingerprint
 from tests.cli.command import tapgnn
 
 
@@ -32,7 +32,7 @@ def test_the_json_has_every_figure_of_every_method(compared, log):
         assert 0 <= row["auc_mean"] <= 1
     assert (found["protocol"], found["seeds"], found["simulated"]) == ("paper", [0, 1], True)
     assert found["interrupted"] is False
-    assert found["data"]["sha256"] == checksum(read_events(log))
+    assert found["data"]["sha256"] == events_fingerprint(read_events(log))
     assert found["versions"]["torch"]
     assert outcome.out.count("\n") == 1
 

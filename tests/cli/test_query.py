@@ -97,11 +97,11 @@ def test_many_nodes_come_from_a_file_with_or_without_times_and_header(model, lib
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("src,time\na,1\n", "has no column 'dst'; name its columns src,dst,time"),
+        ("src,time\na,1\n", "has no column 'dst'; expected the columns src,dst,time"),
         ("src,dst,time\na,b,soon\n", "line 2: time 'soon' is not a number or an ISO date"),
         ("src,dst,time\na,,5\n", "line 2: dst None is not an integer or a string"),
         ("src,dst,time\na,b\n", "line 2: it has 2 fields"),
-        ("src,dst,time\n", "holds no rows"),
+        ("src,dst,time\n", "has no rows"),
         ("1,2,3,4\n", "has 4 columns and no header; expected src,dst,time"),
         ("", "is empty"),
     ],
@@ -206,7 +206,7 @@ def test_classify_needs_labels_that_were_learnt_and_events_that_are_later(model,
     assert "younger" in tapgnn("classify", model, later, "--observe", later).refusal
     assert "does not exist" in tapgnn("classify", model, "none.csv").refusal
     assert tapgnn("fit", log, "--out", tmp_path, *SMALL).code == 0
-    assert "has learnt no labels; fit it again with --classify" in tapgnn("classify", tmp_path, later).refusal
+    assert "was not trained on labels; fit it again with --classify" in tapgnn("classify", tmp_path, later).refusal
 
 
 def test_options_may_stand_in_a_file(model, names, tmp_path):

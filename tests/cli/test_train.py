@@ -5,7 +5,6 @@ import os
 import re
 import signal
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -15,7 +14,8 @@ from tapgnn import TAPGNN
 from tapgnn.cli.results import verdict
 from tapgnn.data import load_dataset, read_events
 from tapgnn.evaluation import evaluate as library_evaluate
-from tapgnn.events import checksum
+from tapgnn.events import events_fingerprint
+from tapgnn.threads import set_threads
 from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
 
@@ -26,10 +26,9 @@ FILES |= {"state.safetensors", "vocabulary.json", "weights.safetensors"}
 @pytest.fixture
 def one_thread():
     """The bits of a training depend on the number of threads; --threads is for the whole process."""
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = torch.get_num_threads()
     yield ("--threads", "1")
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+    set_threads(before)
 
 
 def points(folder):
@@ -45,12 +44,12 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.last["name"] == "payments.csv"
     assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
     assert outcome.last["classification"]["positives"] == 150
-    assert outcome.last["data_sha256"] == checksum(load_dataset(log))
+    assert outcome.last["data_sha256"] == events_fingerprint(load_dataset(log))
     page = (folder / "report.html").read_text()
     assert "imulated" in page
     assert "recency" in page
     assert "validation AUC" in outcome.err
-    assert "labels: AUC" in outcome.err
+    assert "classifier: AUC" in outcome.err
 
 
 def test_the_report_of_a_fit_speaks_of_validation_and_not_of_a_test(model):
@@ -65,11 +64,11 @@ def test_a_model_is_not_written_over_unless_that_is_asked_for(log, tmp_path):
     options = ("fit", log, "--out", tmp_path, *SMALL)
     assert tapgnn(*options).code == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "already holds a model; pass --force" in tapgnn(*options).refusal
+    assert "already contains a model; pass --force" in tapgnn(*options).refusal
     assert "not both" in tapgnn(*options, "--force", "--resume").refusal
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     (tmp_path / "model.json").unlink()
-    assert "already holds a model" in tapgnn(*options).refusal
+    assert "already contains a model" in tapgnn(*options).refusal
     assert tapgnn(*options, "--force", "--seed", 1, "--json").last["params"]["seed"] == 1
     assert TAPGNN.load(tmp_path).seed == 1
 
@@ -160,7 +159,7 @@ def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeyp
     monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     outcome = tapgnn("fit", log, "--out", tmp_path / "model", *SMALL)
     assert outcome.code == 130
-    assert "nothing to keep" in outcome.err
+    assert "nothing was saved" in outcome.err
     assert not (tmp_path / "model" / "model.json").exists()
 
 
@@ -231,7 +230,7 @@ def test_naming_a_label_learns_it_and_a_log_with_labels_offers_to(log, tmp_path)
     assert named.last["classification"]["test_auc"] > 0
     silent = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--json")
     assert silent.last["classification"] is None
-    assert "--classify learns them too" in silent.err
+    assert "pass --classify to train a classifier" in silent.err
     refused = tapgnn("fit", log, "--out", tmp_path / "c", *SMALL, "--label", "label", "--no-classify", "--json")
     assert refused.last["classification"] is None
 
@@ -242,7 +241,7 @@ def test_evaluate_gives_what_the_library_gives_beside_the_trivial_methods(log, t
     truth = library_evaluate(events, TAPGNN(width=16, epochs=1), "paper", 2).results
     assert outcome.last == {"name": "payments.csv", "simulated": True, **json.loads(json.dumps(truth))}
     assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
-    assert outcome.last["data_sha256"] == checksum(events)
+    assert outcome.last["data_sha256"] == events_fingerprint(events)
     assert outcome.last["seeds"] == [0, 1]
     assert {"auc_mean", "auc_std", "baselines", "versions", "protocol"} <= set(outcome.last)
     assert all("auc_mean" in row for row in outcome.last["baselines"].values())
@@ -280,7 +279,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(command, 
 
 
 def test_results_are_printed_even_where_the_files_cannot_be_written(log, tmp_path):
-    (tmp_path / "evaluation.json.part").mkdir()
+    (tmp_path / "evaluation.json").mkdir()
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 1, "--json", "--out", tmp_path)
     assert outcome.code == 2
     assert outcome.last["auc_mean"] > 0.5

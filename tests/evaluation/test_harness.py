@@ -23,7 +23,7 @@ from tapgnn.evaluation.harness import NAMES, TAPGNNMethod, chosen_methods, make_
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import Questions, measure
-from tapgnn.events import checksum
+from tapgnn.events import events_fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +240,7 @@ def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
     assert [(progress.method, progress.run is None) for progress in heard] == [
         (n, b) for n in ODD for b in (True, False)
     ]
-    assert found["data"]["sha256"] == checksum(log)
+    assert found["data"]["sha256"] == events_fingerprint(log)
     assert (found["protocol"], found["seeds"], found["versions"]["threads"]) == ("paper", [0], "1")
     assert found["interrupted"] is False
 

@@ -23,7 +23,7 @@ from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation.harness import Evaluation, versions
 from tapgnn.evaluation.metrics import sigmoid
 from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
-from tapgnn.events import Events, checksum
+from tapgnn.events import Events, events_fingerprint
 from tapgnn.report import Report, write_report
 from tapgnn.report.content import is_share, mean_of, spread_of
 from tapgnn.report.headline import standing
@@ -150,7 +150,7 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: C
         "A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
         "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart"
     )
-    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)}
+    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
     report = _report(
         log,
         found,

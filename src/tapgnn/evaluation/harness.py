@@ -44,8 +44,8 @@ from tapgnn.evaluation.questions import (
     measure,
     sample_embeddings,
 )
-from tapgnn.events import Events, Floats, Ints, checksum
-from tapgnn.training.link_prediction import Listener, Progress
+from tapgnn.events import Events, Floats, Ints, events_fingerprint
+from tapgnn.training.link_prediction import Listener, TrainingProgress
 
 NAMES = (NAME, *METHODS, WINDOWED)
 # Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
@@ -54,7 +54,7 @@ NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
 
 Run = dict[str, Any]
 Maker = Callable[[str, int], Method]
-SeedListener = Callable[[int, Progress], None]
+SeedListener = Callable[[int, TrainingProgress], None]
 
 
 class TAPGNNMethod(TrainedModel):
@@ -151,7 +151,7 @@ def compare(
         "interrupted": interrupted,
         "versions": {**versions(), "threads": str(threads)},
         "data": {
-            "sha256": checksum(events),
+            "sha256": events_fingerprint(events),
             "events": len(events),
             "nodes": len(events.vocabulary),
             "train_events": len(split.train),
@@ -214,7 +214,7 @@ def evaluate(
         "test_events": len(split.test),
         "params": estimator.get_params(),
         "versions": versions(),
-        "data_sha256": checksum(events),
+        "data_sha256": events_fingerprint(events),
     }
     return Evaluation(results, [point for point in history if point["seed"] in done], first, samples[0])
 

@@ -6,10 +6,7 @@ writing was cut short, or whose bytes changed, is refused. The model's hash cove
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,7 @@ from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.file_integrity import bytes_sha256, write_atomically
 from tapgnn.model.config import Config
 from tapgnn.model.model import Model
 from tapgnn.model.state import ARENAS, State
@@ -35,7 +33,6 @@ def save_model(model: Model, folder: str | Path) -> str:
     if kind not in _DTYPES:
         raise ConfigError(f"a model of type {kind} cannot be saved; convert it with model.float() first")
     target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
     weights = save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
     vocabulary = json.dumps(list(model.vocabulary.ids)).encode()
     manifest = {
@@ -43,13 +40,13 @@ def save_model(model: Model, folder: str | Path) -> str:
         "dtype": kind,
         "nodes": model.inputs.nodes,
         "config": model.config.to_dict(),
-        "sha256": {"weights.safetensors": _digest(weights), "vocabulary.json": _digest(vocabulary)},
+        "sha256": {"weights.safetensors": bytes_sha256(weights), "vocabulary.json": bytes_sha256(vocabulary)},
     }
     text = json.dumps(manifest, indent=2, sort_keys=True).encode()
-    _write(target / "weights.safetensors", weights)
-    _write(target / "vocabulary.json", vocabulary)
-    _write(target / "model.json", text)
-    return _digest(text)
+    write_atomically(target / "weights.safetensors", weights)
+    write_atomically(target / "vocabulary.json", vocabulary)
+    write_atomically(target / "model.json", text)
+    return bytes_sha256(text)
 
 
 def load_model(folder: str | Path) -> Model:
@@ -73,7 +70,7 @@ def load_model(folder: str | Path) -> Model:
 def model_hash(folder: str | Path) -> str:
     """The hash of a saved model."""
     _manifest(Path(folder))
-    return _digest((Path(folder) / "model.json").read_bytes())
+    return bytes_sha256((Path(folder) / "model.json").read_bytes())
 
 
 def save_state(state: State, path: str | Path, digest: str) -> None:
@@ -96,8 +93,7 @@ def load_state(path: str | Path, digest: str) -> State:
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write named tensors and plain values as one file, there whole or not at all."""
     plain = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    _write(Path(path), save_tensors(plain, metadata={"about": json.dumps(about)}))
+    write_atomically(path, save_tensors(plain, metadata={"about": json.dumps(about)}))
 
 
 def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -138,25 +134,6 @@ def _checked(source: Path, name: str, manifest: dict[str, Any]) -> bytes:
         content = path.read_bytes()
     except FileNotFoundError:
         raise ModelFileError(f"{path} is missing; restore the whole folder from a copy") from None
-    if _digest(content) != manifest["sha256"].get(name):
+    if bytes_sha256(content) != manifest["sha256"].get(name):
         raise ModelFileError(f"{path} is damaged: its checksum is not the one in model.json; restore it from a copy")
     return content
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

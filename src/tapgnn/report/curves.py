@@ -1,6 +1,6 @@
 """Curves and maps as arrays: ROC, precision-recall, principal components.
 
-Equal scores are one threshold, as in `tapgnn.evaluation.metrics`: the area under `roc` is `auc`, and the area under the
+Equal scores share a threshold, as in `tapgnn.evaluation.metrics`: the area under `roc` is `auc`, and the area under the
 steps of `precision_recall` is `average_precision`.
 """
 
@@ -49,7 +49,7 @@ def precision_recall(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats
 
 
 def thin(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
-    """At most `limit` points of a line, spread evenly along its length, both ends among them."""
+    """At most `limit` points of a line, evenly spaced along its length, including both ends."""
     if len(x) <= limit:
         return x, y
     length = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
@@ -59,7 +59,7 @@ def thin(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
 
 
 def components(embeddings: NDArray[Any]) -> Components:
-    """The first two principal components of rows [n, d], by SVD; the larger side of each points up."""
+    """The first two principal components of rows [n, d], by SVD; the larger side of each is positive."""
     rows = np.asarray(embeddings, dtype=np.float64)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise QueryError(f"the map needs finite embeddings [n, d] with at least one row, not shape {rows.shape}")
@@ -68,7 +68,7 @@ def components(embeddings: NDArray[Any]) -> Components:
     points = np.zeros((len(rows), 2))
     kept = min(2, len(size))
     points[:, :kept] = left[:, :kept] * size[:kept]
-    # An SVD leaves the signs open; fixing them keeps the page the same from machine to machine.
+    # An SVD does not determine the signs; fixing them makes the page the same on every machine.
     points *= np.where(points.max(axis=0) < -points.min(axis=0), -1.0, 1.0)
     total = float((size**2).sum())
     share = np.zeros(2)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.errors import ModelFileError
-from tapgnn.events import checksum
+from tapgnn.events import events_fingerprint
 from tapgnn.model.files import read_tensors, write_tensors
 from tapgnn.training.link_prediction import History, LinkTraining
 
@@ -69,7 +69,7 @@ def _about(training: LinkTraining) -> dict[str, Any]:
     return {
         "config": training.model.config.to_dict(),
         "settings": settings,
-        "events": [checksum(training.train), checksum(training.valid)],
+        "events": [events_fingerprint(training.train), events_fingerprint(training.valid)],
     }
 
 

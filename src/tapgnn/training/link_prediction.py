@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
+from tapgnn.data.negatives import NegativeSampler, rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
@@ -73,7 +73,7 @@ class Settings:
 
 
 @dataclass
-class Progress:
+class TrainingProgress:
     """Where a training stands: handed to the caller after every chunk, and with `valid_auc` after a validation."""
 
     epoch: int
@@ -96,7 +96,7 @@ class History:
     events: int = 0
 
 
-Listener = Callable[[Progress], None]
+Listener = Callable[[TrainingProgress], None]
 
 
 class LinkTraining:
@@ -105,8 +105,8 @@ class LinkTraining:
     def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
-        self.rng = chance(settings.seed, "training")
-        dealt = chance(settings.seed, "validation")
+        self.rng = rng_for(settings.seed, "training")
+        dealt = rng_for(settings.seed, "validation")
         self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
         self.strangers = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
@@ -159,7 +159,7 @@ class LinkTraining:
             losses.append(loss)
             self.history.seconds += spent
             self.history.events += len(piece)
-            progress = Progress(self.epoch, done, total, loss, len(piece) / spent)
+            progress = TrainingProgress(self.epoch, done, total, loss, len(piece) / spent)
             if done >= marks[0]:
                 marks.pop(0)
                 progress.loss = float(np.mean(losses))
@@ -233,7 +233,7 @@ def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_
 def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: Settings) -> None:
     """Set the scales of the weightless inputs from a sample of queries along one pass over the training log."""
     model.eval()
-    rng = chance(settings.seed, "calibration")
+    rng = rng_for(settings.seed, "calibration")
     share = min(1.0, SAMPLE / len(train))
 
     def asked() -> Iterator[tuple[Past, int]]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs, labelled
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tests.baselines.samples import busy_log
 
 
 def test_pairs_are_the_events_and_as_many_others_that_never_name_the_true_destination() -> None:
     log = busy_log()
-    pairs = labelled(log, training_sampler(log), chance(3, "training"))
+    pairs = labelled(log, training_sampler(log), rng_for(3, "training"))
     size = len(log)
     assert pairs.label.tolist() == [1] * size + [0] * size
     np.testing.assert_array_equal(pairs.src[size:], log.src)

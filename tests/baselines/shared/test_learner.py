@@ -15,7 +15,7 @@ from tapgnn.baselines.method import Clock, replay
 from tapgnn.baselines.sampled.tdgnn import TDGNN
 from tapgnn.baselines.sampled.tgat import TGAT
 from tapgnn.baselines.shared.learner import Learner
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, EventError, StateError
 from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.evaluation.metrics import auc
@@ -162,7 +162,7 @@ def test_the_best_weights_come_back_with_the_better_of_their_states(method):
     one = make(method, epochs=4, patience=4, learning_rate=5e-2)
     one.fit(train, valid)
     seen = [point["valid_auc"] for point in one.history]
-    negative = training_sampler(train).draw(valid.src, valid.dst, chance(0, "validation"))[:, 0]
+    negative = training_sampler(train).draw(valid.src, valid.dst, rng_for(0, "validation"))[:, 0]
     asked = np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2)
     anew = copy.deepcopy(one)
     anew.state, anew._clock = anew._empty_state(), Clock()

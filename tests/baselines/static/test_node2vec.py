@@ -8,7 +8,7 @@ import pytest
 from tapgnn.baselines.shared.labelled_pairs import PairClassifier, labelled
 from tapgnn.baselines.static.node2vec import Node2Vec
 from tapgnn.baselines.static.skipgram import SkipGram
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Ints
 from tests.baselines.samples import busy_log, make, parts, popularity_auc
@@ -16,7 +16,7 @@ from tests.baselines.samples import busy_log, make, parts, popularity_auc
 
 def test_vectors_and_scores_that_are_not_finite_are_refused_with_the_cure() -> None:
     log = busy_log()
-    pairs = labelled(log, training_sampler(log), chance(0, "training"))
+    pairs = labelled(log, training_sampler(log), rng_for(0, "training"))
     table = np.ones((len(log.vocabulary), 3), dtype=np.float32)
     table[2, 1] = np.nan
     with pytest.raises(ConfigError, match=r"vectors of 1 of \d+ nodes are not finite; lower the learning rate"):
@@ -60,6 +60,6 @@ def test_a_setting_is_selected_by_the_very_fit_that_gives_the_scores_and_none_is
     method.fit(train, valid)
     nodes = len(np.unique(np.concatenate([train.src, train.dst])))
     assert corpora == [2 * nodes] * 5
-    pairs = labelled(valid, training_sampler(train), chance(0, "validation"))
+    pairs = labelled(valid, training_sampler(train), rng_for(0, "validation"))
     scores = method.score(pairs.src, pairs.dst, pairs.time)
     assert pairs.auc(scores) == pytest.approx(method.details()["valid_auc"])  # type: ignore[arg-type]

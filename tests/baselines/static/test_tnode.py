@@ -13,7 +13,7 @@ from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.skipgram import SkipGram
 from tapgnn.baselines.static.snapshots import Snapshots
 from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, SnapshotScorer, _borders, arrival_numbers
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
 from tests.baselines.samples import busy_log, make, parts
@@ -82,7 +82,7 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
     snapshots = some_snapshots([len(log.vocabulary)] * len(borders), log.time[borders - 1])
     torch.manual_seed(0)
     network = SnapshotNetwork(snapshots, 3)
-    pairs = labelled(log, training_sampler(log), chance(0, "training"))
+    pairs = labelled(log, training_sampler(log), rng_for(0, "training"))
     rows = np.flatnonzero((pairs.time > log.time[borders[0] - 1]) & (pairs.time <= log.time[borders[1] - 1]))
     before = float(network.loss(pairs, rows).detach())
     snapshots.rows[snapshots.start[1] :] += 1

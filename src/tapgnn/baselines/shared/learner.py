@@ -43,7 +43,7 @@ from torch.nn.functional import softplus
 from tapgnn.baselines.method import Clock, Details, Method, require_positive
 from tapgnn.baselines.shared.labelled_pairs import Pairs, diverged, labelled
 from tapgnn.baselines.shared.neighbourhood import distinct
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
@@ -103,8 +103,8 @@ class Learner(Method):
     def fit(self, train: Events, valid: Events) -> None:
         """Train from scratch and select the weights on validation; afterwards exactly `train` has been observed."""
         sampler = training_sampler(train)
-        draw = partial(labelled, sampler=sampler, rng=chance(self.seed, "training"))
-        valid_pairs = labelled(valid, sampler, chance(self.seed, "validation"))
+        draw = partial(labelled, sampler=sampler, rng=rng_for(self.seed, "training"))
+        valid_pairs = labelled(valid, sampler, rng_for(self.seed, "validation"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.network = self._build(train)

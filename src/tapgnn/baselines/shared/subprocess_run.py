@@ -4,9 +4,6 @@
 
 There is always a result: an error of the library gives its message, any other one also prints its traceback, and a
 process that dies gives its exit code. Ctrl-C reaches only the caller, which then ends the process.
-
-All thread pools get the same size: those of numba, of BLAS and OpenMP (numpy, scipy, scikit-learn), and of torch. A
-library that is loaded later, when a method is first built, reads the number from its environment.
 """
 
 from __future__ import annotations
@@ -20,14 +17,10 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numba
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
 from tapgnn.errors import TapgnnError
+from tapgnn.threads import VARIABLES, set_threads
 
 Result = dict[str, Any]
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
 
 
 def run_in_subprocess(function: Callable[..., Result], *args: Any, threads: int, preload: str = __name__) -> Result:
@@ -61,7 +54,9 @@ def _child(sender: Connection, function: Callable[..., Result], args: tuple[Any,
         # With 'fork', numba's lock is not a named semaphore, which would outlive a killed process.
         multiprocessing.set_start_method("fork", force=True)
     try:
-        _set_threads(threads)
+        # A library that is loaded later, when a method is first built, reads its number from the environment.
+        os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
+        set_threads(threads)
         result = function(*args)
     except TapgnnError as error:
         result = {"error": f"{type(error).__name__}: {error}"}
@@ -70,15 +65,6 @@ def _child(sender: Connection, function: Callable[..., Result], args: tuple[Any,
         result = {"error": f"{type(error).__name__}: {error} (an internal error; its traceback was printed)"}
     sender.send(result)
     sender.close()
-
-
-def _set_threads(threads: int) -> None:
-    """Give every thread pool of this process the same size; numba has at most as many as it was loaded with."""
-    os.environ.update(dict.fromkeys(POOLS, str(threads)))
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    threadpool_limits(limits=threads)
-    # Last, because setting numba's number changes torch's.
-    torch.set_num_threads(threads)
 
 
 def peak_mb() -> float:

@@ -19,7 +19,7 @@ import torch
 
 from tapgnn.baselines.method import Clock, Details, Method
 from tapgnn.baselines.shared.labelled_pairs import Pairs, labelled
-from tapgnn.data.negatives import chance, training_sampler
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
@@ -53,8 +53,8 @@ class EmbeddingMethod(Method):
     def fit(self, train: Events, valid: Events) -> None:
         """Learn vectors and a classifier of pairs from the training events."""
         sampler = training_sampler(train)
-        train_pairs = labelled(train, sampler, chance(self.seed, "training"))
-        valid_pairs = labelled(valid, sampler, chance(self.seed, "validation"))
+        train_pairs = labelled(train, sampler, rng_for(self.seed, "training"))
+        valid_pairs = labelled(valid, sampler, rng_for(self.seed, "validation"))
         with torch.random.fork_rng(devices=[]):
             self._scorer, self._details = self._learn(train, train_pairs, valid_pairs)
         self._clock = Clock()

@@ -41,7 +41,7 @@ from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.baselines.static.embedding_method import EmbeddingMethod, Scorer, validation_auc
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -125,7 +125,7 @@ class GraphSAGE(EmbeddingMethod):
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
         network = SageNetwork(graph, self.width, self.samples)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         near, far = self._pairs(graph, rng)
         weight = np.diff(graph.border) ** 0.75
         for _ in range(self.epochs):

@@ -34,7 +34,7 @@ from tapgnn.baselines.shared.adjacency import Adjacency
 from tapgnn.baselines.shared.indexed_ops import dot_products
 from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs, Table
 from tapgnn.baselines.static.embedding_method import EmbeddingMethod, Scorer, select
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -111,7 +111,7 @@ class HTNE(EmbeddingMethod):
         share = np.cumsum(degree**0.75)
         network = HawkesNetwork(len(degree), self.width)
         optimizer = torch.optim.SGD(network.parameters(), lr=self.learning_rate)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         for _ in range(self.epochs):
             order = rng.permutation(len(source))
             for start in range(0, len(order), self.batch):

@@ -35,7 +35,7 @@ from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs
 from tapgnn.baselines.static.embedding_method import Scorer, select
 from tapgnn.baselines.static.skipgram import WalkMethod
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.events import Events
 
 
@@ -52,7 +52,7 @@ class Node2Vec(WalkMethod):
 
     def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:
         graph = StaticGraph.from_events(train)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         starts = np.concatenate([rng.permutation(graph.nodes()) for _ in range(self.walks)])
 
         @cache

@@ -44,7 +44,7 @@ from tapgnn.baselines.static.embedding_method import Scorer, select, validation_
 from tapgnn.baselines.static.skipgram import WalkMethod
 from tapgnn.baselines.static.snapshots import SnapshotReader, Snapshots
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
-from tapgnn.data.negatives import chance
+from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
@@ -159,7 +159,7 @@ class TNODE(WalkMethod):
     def _train(self, network: SnapshotNetwork, train_pairs: Pairs, valid_pairs: Pairs) -> None:
         """Train on random pairs and restore the best weights."""
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
-        rng = chance(self.seed, "training")
+        rng = rng_for(self.seed, "training")
         best, best_auc = copy.deepcopy(network.state_dict()), -np.inf
         for step in range(1, self.steps + 1):
             rows = rng.choice(len(train_pairs), min(self.batch, len(train_pairs)), replace=False)

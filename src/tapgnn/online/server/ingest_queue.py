@@ -23,7 +23,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
 from tapgnn.errors import (
     JournalError,
@@ -38,6 +37,7 @@ from tapgnn.online.engine.engine import Engine, Outcome, Receipt, Request
 from tapgnn.online.engine.ingest import UNKNOWN
 from tapgnn.online.engine.ingest_scoring import Aspect
 from tapgnn.online.sources import Place
+from tapgnn.threads import set_threads
 
 _log = logging.getLogger("tapgnn.online.server")
 
@@ -112,7 +112,7 @@ class Intake:
     def _open(self) -> Engine:
         engine = self._open_engine()
         # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
-        torch.set_num_threads(1)
+        set_threads(1)
         if _can_classify(engine):
             self.aspects = ("score", "risk")
         return engine
