@@ -78,7 +78,7 @@ def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_p
     assert outcome.last["interrupted"] is True
     assert list(outcome.last["methods"]) == ["recency", "edgebank"]
     assert [len(row["runs"]) for row in outcome.last["methods"].values()] == [1, 1]
-    assert "those of the 2 of 4 runs that had ended" in outcome.err
+    assert "the results cover the 2 of 4 runs that were finished" in outcome.err
     assert "Traceback" not in outcome.err
     assert (tmp_path / "comparison.csv").exists()
 
@@ -125,10 +125,10 @@ def test_both_scores_of_graphsage_are_in_the_json_in_the_file_and_in_a_line_unde
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--methods", "tng"), "no method is called 'tng'; the methods are tapgnn"),
-        (("--methods", ","), "no method was named"),
+        (("--methods", "tng"), "there is no method 'tng'; the methods are tapgnn"),
+        (("--methods", ","), "no method was given"),
         (("--methods", "recency", "--protocol", "odd"), "protocol 'odd' is not one of"),
-        (("--methods", "recency", "--seeds", 0), "at least one seed"),
+        (("--methods", "recency", "--seeds", 0), "seeds and threads must be at least 1"),
     ],
 )
 def test_a_wrong_request_is_one_line(log, words, says):

@@ -187,8 +187,8 @@ def test_ctrl_c_in_a_later_seed_keeps_the_complete_ones_and_says_so(log, tmp_pat
     assert outcome.last["seeds"] == [0]
     assert outcome.last["interrupted"] is True
     assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
-    assert "those of the 1 of 3 seeds that were complete" in outcome.err
-    assert "stopped before the others" in (tmp_path / "report.html").read_text()
+    assert "the results cover the 1 of 3 seeds that were completed" in outcome.err
+    assert "interrupted before the others" in (tmp_path / "report.html").read_text()
 
 
 def test_metrics_of_a_cut_line_and_of_epochs_to_be_done_again_are_dropped(log, tmp_path, one_thread):
@@ -211,9 +211,9 @@ def test_resume_needs_a_checkpoint_of_the_same_training(log, model, tmp_path):
 @pytest.mark.parametrize(
     ("labels", "words", "says"),
     [
-        (None, ("--classify",), "there is no label to learn"),
-        ([0] * 40, ("--classify",), "only one kind of label"),
-        ([1] * 20 + [0] * 20, ("--label", "kind"), "the next 15 % of the events have only one kind of label"),
+        (None, ("--classify",), "the log has no labels"),
+        ([0] * 40, ("--classify",), "all have the same class"),
+        ([1] * 20 + [0] * 20, ("--label", "kind"), "the next 15 % of the events all have the same class"),
     ],
 )
 def test_labels_that_cannot_be_learnt_are_refused_before_the_training(labels, words, says, tmp_path):
@@ -298,21 +298,21 @@ def test_a_simulation_with_too_little_fraud_names_the_option(tmp_path):
     path = tmp_path / "few.csv"
     tapgnn("simulate", path, "--events", 500, "--accounts", 60, "--merchants", 20, "--days", 9, "--fraud", 0.002)
     refusal = tapgnn("fit", path, "--out", tmp_path / "model", "--classify").refusal
-    assert "more fraud with --fraud 0.05, or leave --classify and --label out" in refusal
+    assert "more fraud with --fraud 0.05, or omit --classify and --label" in refusal
 
 
 @pytest.mark.parametrize(
     ("own", "rival", "spread", "says"),
     [
         (0.9, 0.8, 0.0, "AUC 0.9000, 0.1000 above the best trivial method, recency (0.8000)"),
-        (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): here the model has learnt nothing"),
+        (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): on this log the trivial method is"),
         (0.90002, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (0.9, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (
             0.9,
             0.901,
             0.002,
-            "level with the best trivial method, recency (0.9010): the difference is within the spread",
+            "level with the best trivial method, recency (0.9010): the difference is within the standard deviation",
         ),
     ],
 )

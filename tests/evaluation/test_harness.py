@@ -340,10 +340,10 @@ def test_wrong_requests_are_refused(log):
         compare(log, ["recency"], "fair")
     with pytest.raises(ConfigError, match="not one of paper, strict"):
         evaluate(log, estimator(), "fair")
-    with pytest.raises(ConfigError, match="one seed"):
+    with pytest.raises(ConfigError, match="seeds must be at least 1"):
         evaluate(log, estimator(), seeds=0)
     for bad in ({"seeds": 0}, {"threads": 0}):
-        with pytest.raises(ConfigError, match="at least one seed and one thread"):
+        with pytest.raises(ConfigError, match="seeds and threads must be at least 1"):
             compare(log, ["recency"], **bad)
 
 

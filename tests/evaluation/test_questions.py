@@ -100,7 +100,7 @@ def test_a_score_that_is_no_number_is_refused(log):
         def replay(self, events, src, dst, time):
             return np.full(len(src), np.nan)
 
-    with pytest.raises(QueryError, match="no numbers"):
+    with pytest.raises(QueryError, match="NaN scores"):
         measure(Lost(), asked(log, "strict"))
 
 

@@ -35,12 +35,14 @@ ProtocolOption = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="strict: split by events, unseen nodes kept, three types of negatives. paper: what was run for the paper.",
+        help="strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
     ),
 ]
 SeedsOption = Annotated[
     int,
-    typer.Option("--seeds", metavar="N", help="Number of runs, one a seed; mean and deviation are reported."),
+    typer.Option(
+        "--seeds", metavar="N", help="Number of runs, each with its own seed; reports mean and standard deviation."
+    ),
 ]
 
 

@@ -1,7 +1,7 @@
-"""What a model is worth, as numbers, as a table, and as report.html.
+"""Results of fit and evaluate: metrics, tables, and report.html.
 
-`evaluate` tests on events that played no part in training. `fit` keeps nothing back: its numbers come from the
-validation events, which also chose the weights, and are called so.
+`evaluate` tests on events that took no part in training. `fit` holds nothing out: its results come from the validation
+events, on which the weights were selected, and are labelled as validation results.
 """
 
 from __future__ import annotations
@@ -40,33 +40,33 @@ BY_TYPE = {
     "inductive_negatives_auc": ("inductive", ".4f"),
 }
 EXPLAINED = (
-    "seen nodes: both ends occur in training (transductive); unseen nodes: one does not (inductive); both against "
-    "random negatives. historical: negatives that the source met in training; inductive: that it meets only later"
+    "seen nodes: both nodes occur in training (transductive); unseen nodes: at least one does not (inductive); both "
+    "with random negatives. historical: destinations of the source in training; inductive: those that occur only later"
 )
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
-    """The first 85 % of a log to learn from, and the rest to choose the weights on."""
+    """The first 85 % of a log for training, and the rest for selecting the weights."""
     test = split_strict(events).test
     return events.slice(0, len(events) - len(test)), test
 
 
 def check_labels(events: Events, simulated: bool = False) -> None:
-    """Refuse, before a long training, a log whose labels cannot be learnt."""
+    """Refuse, before a long training, a log that no classifier can be trained on."""
     if events.labels is None:
-        raise EventError("there is no label to learn; name its column with --label, or leave --classify out")
+        raise EventError("the log has no labels; pass the name of the label column with --label, or omit --classify")
     parts = split_strict(events)
-    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "take a longer log"
+    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "use a longer log"
     for part, name in ((parts.train, "first 70 %"), (parts.valid, "next 15 %"), (parts.test, "last 15 %")):
         if part.labels is not None and len(np.unique(part.labels > 0)) < 2:
             raise EventError(
-                f"the {name} of the events have only one kind of label, and both are needed there to learn them; "
-                f"{longer}, or leave --classify and --label out"
+                f"the {name} of the events all have the same class, and a classifier needs both classes there; "
+                f"{longer}, or omit --classify and --label"
             )
 
 
 def measure_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
-    """The model, which has observed `train`, and the trivial methods on the validation events (a sample of many)."""
+    """The model, which has observed `train`, and the trivial methods on a sample of the validation events."""
     split = Split(train, valid.slice(0, 0), valid, np.zeros(0, dtype=bool), touches_unseen(valid, train))
     found = measure_trained(model.model_, model.state_, split, "paper", model.seed, MOST_EVENTS)
     metrics = {name: results.metrics for name, results in found.items()}
@@ -81,7 +81,7 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def result_tables(title: str, rows: Rows) -> dict[str, Table]:
-    """The tables of an evaluation by title: all events, and AUC by negative type where the protocol has several."""
+    """The tables of an evaluation by title: all events, and AUC by negative type if the protocol has several."""
     tables = {title: method_table(rows, COLUMNS), "AUC by negative type": method_table(rows, BY_TYPE, EXPLAINED)}
     return {name: table for name, table in tables.items() if len(table.columns) > 1}
 
@@ -89,10 +89,10 @@ def result_tables(title: str, rows: Rows) -> dict[str, Table]:
 def method_table(
     rows: Rows, columns: Columns, caption: str | None = None, notes: tuple[str, Mapping[str, str]] | None = None
 ) -> Table:
-    """Methods and their figures side by side, the best of a metric in bold.
+    """One row per method, with the best value of each metric in bold.
 
-    `columns` has title and format by figure; what no method has is left out. `notes` is a last column: its title, and
-    its text by method.
+    `columns` maps a metric or cost to its title and format; those that no method has are left out. `notes` is a last
+    column: its title, and its text by method.
     """
     shown = {key: how for key, how in columns.items() if any(math.isfinite(mean_of(row, key)) for row in rows.values())}
     best = {key: np.nanmax([mean_of(row, key) for row in rows.values()]) for key in shown if is_share(key)}
@@ -114,17 +114,17 @@ def method_table(
 
 
 def verdict(rows: Rows) -> str:
-    """The AUC of the model beside the best trivial method, in one sentence."""
+    """The AUC of the model against the best trivial method, in one sentence."""
     own = mean_of(rows[NAME], "auc")
     trivial = {name: mean_of(row, "auc") for name, row in rows.items() if name != NAME}
     rival = max(trivial, key=lambda name: trivial[name])
     gap = own - trivial[rival]
     state, doubtful = standing(gap, *(spread_of(row, "auc") for row in (rows[NAME], rows[rival])))
     if state == "level":
-        cause = ": the difference is within the spread over seeds" if doubtful else ""
+        cause = ": the difference is within the standard deviation over seeds" if doubtful else ""
         return f"AUC {own:.4f}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
     word = "above" if gap > 0 else "below"
-    end = "" if gap > 0 else ": here the model has learnt nothing that is not simpler to have"
+    end = "" if gap > 0 else ": on this log the trivial method is the better choice"
     return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
 
 
@@ -133,22 +133,19 @@ def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
     results = found.results
     count = len(results["seeds"])
     subtitle = (
-        f"Link prediction, protocol {results['protocol']}, tested on {results['test_events']:,} later events, "
-        f"{count} seed{'s' * (count > 1)}{', stopped before the others' if results['interrupted'] else ''}"
+        f"Link prediction, protocol {results['protocol']}, {results['test_events']:,} test events, "
+        f"{count} seed{'s' * (count > 1)}{' (interrupted before the others)' if results['interrupted'] else ''}"
     )
     kept = ("protocol", "seeds", "params", "versions", "data_sha256")
     settings = {key: results[key] for key in kept}
     return write_report(path, _report(log, found, subtitle, metrics=summaries(results), settings=settings))
 
 
-def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: Classification | None) -> Path:
+def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, classified: Classification | None) -> Path:
     """report.html of a fitted model."""
-    labels = None
-    if learnt is not None:
-        labels = {"labels": learnt.labels, "scores": learnt.scores, "auc": learnt.test_auc, "ap": learnt.test_ap}
     subtitle = (
-        "A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
-        "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart"
+        "Results on the validation events, the last 15 % of the log. The weights were selected on them, so the results "
+        "are slightly optimistic; 'tapgnn evaluate' tests on held-out events"
     )
     settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
     report = _report(
@@ -157,14 +154,21 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: C
         subtitle,
         period="validation",
         metrics=found.results,
-        classification=labels,
+        classification=None
+        if classified is None
+        else {
+            "labels": classified.labels,
+            "scores": classified.scores,
+            "auc": classified.test_auc,
+            "ap": classified.test_ap,
+        },
         settings=settings,
     )
     return write_report(path, report)
 
 
 def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
-    """What both reports show of a log and of what was found on it."""
+    """What the reports of fit and evaluate have in common."""
     own = found.first[NAME]
     return Report(
         title=log.name,

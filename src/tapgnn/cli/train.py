@@ -35,16 +35,18 @@ def evaluate(
     seeds: SeedsOption = 5,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=f"{FOLDER}/EVENTS"),
+        typer.Option(
+            metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} to this folder.", show_default=f"{FOLDER}/EVENTS"
+        ),
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
-    """Train on the first part of a log, test on the last, beside the trivial methods.
+    """Train and test a model on a log, alongside the trivial methods.
 
-    The model learns from the first 70 %, the next 15 % choose the weights, and the last 15 % are predicted: which of
-    two destinations was the true one? Recency, popularity and EdgeBank need no training; a model that does not beat
-    them has learnt nothing.
+    The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
+    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity and EdgeBank need
+    no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
     """
     estimator = learning.estimator()
     from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
@@ -62,7 +64,7 @@ def evaluate(
         show(heading, table, json)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
-    # First, so that what was computed is not lost where a file cannot be written.
+    # Printed first, so that nothing is lost if a file cannot be written.
     if json:
         print_json(results)
     write_json(folder / EVALUATION, results)
@@ -70,7 +72,7 @@ def evaluate(
     say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
     if found.results["interrupted"]:
         done = len(found.results["seeds"])
-        say(f"stopped; the figures are those of the {done} of {seeds} seeds that were complete")
+        say(f"interrupted; the results cover the {done} of {seeds} seeds that were completed")
         raise typer.Exit(130)
 
 

@@ -1,16 +1,16 @@
 """Harness: every method, TAP-GNN included, under one protocol and over several seeds.
 
     compare(events, methods)      any methods, each run in a process of its own, with the same number of threads
-    evaluate(events, estimator)   TAP-GNN as it is configured and the trivial methods, in this process, so that the
-                                  training can be watched; keeps what a report draws
+    evaluate(events, estimator)   TAP-GNN as configured and the trivial methods, in this process, so that training
+                                  progress can be shown; keeps what a report draws
 
-For every seed all methods get the same `Questions`, and `measure` treats them alike: the harness knows nothing of a
-method but `Method`. docs/comparison.md says which of them look at the validation events, and how often.
+For every seed all methods get the same `Questions`, and `measure` treats them alike: the harness uses nothing but the
+interface `Method`. docs/comparison.md says how each method uses the validation events.
 
-In `compare` a first run also compiles loops, and counts it as training. `memory_mb` is the peak resident size of the
-process less its peak just before the fit, when library and data are loaded: ru_maxrss at both moments. A run that
-fails, or whose process dies, is a run with `error`, and the others go on. Ctrl-C keeps the runs that ended (in
-`evaluate` the seeds that are complete); before the first there is nothing to keep, and the KeyboardInterrupt goes on.
+In `compare` the training time of a first run includes the compilation of loops. `memory_mb` is the peak resident size
+of the process (ru_maxrss) minus its peak just before the fit, when library and data are loaded. A run that fails, or
+whose process dies, is a run with `error`, and the others continue. Ctrl-C keeps the finished runs (in `evaluate` the
+completed seeds); before the first there is nothing to keep, and the KeyboardInterrupt is raised.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ SeedListener = Callable[[int, TrainingProgress], None]
 
 
 class TAPGNNMethod(TrainedModel):
-    """TAP-GNN behind the interface of all methods, with the defaults of the library unless told otherwise."""
+    """TAP-GNN as a `Method`; `params` are those of the estimator."""
 
     def __init__(self, seed: int = 0, listener: Listener | None = None, **params: Any) -> None:
         self.estimator = TAPGNN(seed=seed, **params)
         self.listener = listener
 
     def fit(self, train: Events, valid: Events) -> None:
-        """Train, and observe the training events; an interrupted training counts for nothing."""
+        """Train, and observe the training events; an interrupted training is discarded."""
         self.estimator.fit(train, valid, listener=self.listener)
         if self.estimator.history_.interrupted:
             raise KeyboardInterrupt
@@ -73,16 +73,16 @@ class TAPGNNMethod(TrainedModel):
         super().fit(train, valid)
 
     def details(self) -> Details:
-        """After how many epochs the weights were kept, and their AUC on validation."""
+        """The epoch of the best weights, and their validation AUC."""
         history = self.estimator.history_
         return {"kept_epoch": history.best_epoch, "valid_auc": history.best_auc}
 
 
 class SampledTAPGNN(TAPGNNMethod):
-    """Also keeps a sample of the embeddings along the stream that it is asked about."""
+    """Also keeps a sample of the embeddings along the test events."""
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] as ever."""
+        """[Q] the same scores."""
         self.sample = sample_embeddings(self.model, self.state, events)
         return super().replay(events, src, dst, time)
 
@@ -94,7 +94,7 @@ def make_method(name: str, seed: int, window: float = 1.0) -> Method:
 
 @dataclass(frozen=True)
 class RunProgress:
-    """What the harness says on the way: a method begins with a seed (`run` is None), or has ended it."""
+    """The run of a method with a seed starts (`run` is None), or has finished."""
 
     method: str
     seed: int
@@ -105,11 +105,11 @@ class RunProgress:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What `evaluate` found.
+    """The output of `evaluate`.
 
-    results    all figures, as plain values
-    history    one row a validation point of every training
-    first      what each method gave for the first seed
+    results    all metrics, as plain values
+    history    one row per validation of every training
+    first      the results of each method with the first seed
     sample     z [n, d] of some sources of the test events with that seed, each just before its time [n]
     """
 
@@ -128,15 +128,15 @@ def compare(
     listener: Callable[[RunProgress], None] | None = None,
     make: Maker | None = None,
 ) -> dict[str, Any]:
-    """Every method under one protocol: `methods` by name with their metrics and costs, and what they were made with.
+    """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
 
-    Processes are started afresh, so a script that calls this must keep its own work under `if __name__ == "__main__"`.
-    `make` builds methods of your own from name and seed, and must be importable.
+    New processes import the calling script, which must keep its own work under `if __name__ == "__main__"`. `make`
+    builds your own methods from name and seed, and must be importable.
     """
     names = chosen_methods(methods) if make is None else methods
     rules = find_protocol(protocol).for_any_method()
     if seeds < 1 or threads < 1:
-        raise ConfigError(f"at least one seed and one thread are needed, not {seeds} and {threads}")
+        raise ConfigError(f"seeds and threads must be at least 1, not {seeds} and {threads}")
 
     def run(name: str, questions: Questions) -> Run:
         build = make or partial(make_method, window=questions.window)
@@ -162,7 +162,7 @@ def compare(
 
 
 def measured(make: Maker, name: str, questions: Questions) -> Run:
-    """What the child does: build the method, measure it, and say what memory it took."""
+    """The work of a subprocess: build the method, measure it, and add its memory."""
     method = make(name, questions.seed)
     before = peak_mb()
     found = measure(method, questions).plain()
@@ -176,10 +176,10 @@ def evaluate(
     seeds: int = 5,
     listener: SeedListener | None = None,
 ) -> Evaluation:
-    """Train and test once per seed; mean and deviation of every metric, for the model and for the trivial methods."""
+    """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods."""
     rules = find_protocol(protocol)
     if seeds < 1:
-        raise ConfigError(f"at least one seed is needed, not {seeds}")
+        raise ConfigError(f"seeds must be at least 1, not {seeds}")
     first: dict[str, Results] = {}
     history: list[dict[str, Any]] = []
     samples: list[tuple[NDArray[np.float32], Floats]] = []
@@ -227,7 +227,7 @@ def _run_all(
     run: Callable[[str, Questions], Run],
     listener: Callable[[RunProgress], None] | None = None,
 ) -> tuple[dict[str, list[Run]], bool]:
-    """The runs of every method, seed by seed, and whether Ctrl-C ended them; `run` says where one takes place."""
+    """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
     tell = listener or (lambda progress: None)
     runs: dict[str, list[Run]] = {}
     total = len(seeds) * len(names)
@@ -237,9 +237,9 @@ def _run_all(
             for name in names:
                 place = 1 + sum(map(len, runs.values()))
                 tell(RunProgress(name, seed, place, total))
-                ended = {"seed": seed, **run(name, questions)}
-                runs.setdefault(name, []).append(ended)
-                tell(RunProgress(name, seed, place, total, ended))
+                finished = {"seed": seed, **run(name, questions)}
+                runs.setdefault(name, []).append(finished)
+                tell(RunProgress(name, seed, place, total, finished))
     except KeyboardInterrupt:
         if not runs:
             raise
@@ -248,11 +248,11 @@ def _run_all(
 
 
 def chosen_methods(names: Sequence[str]) -> list[str]:
-    """The names in order and once each; 'all' is every method, and an unknown name an error that lists them."""
+    """The names in order without duplicates; 'all' stands for every method, and an unknown name is an error."""
     chosen = list(dict.fromkeys(NAMES if "all" in names else names))
     unknown = [name for name in chosen if name not in NAMES]
     if unknown or not chosen:
-        what = f"no method is called {unknown[0]!r}" if unknown else "no method was named"
+        what = f"there is no method {unknown[0]!r}" if unknown else "no method was given"
         raise ConfigError(f"{what}; the methods are {', '.join(NAMES)}, or all")
     return chosen
 
@@ -291,7 +291,7 @@ def averages(runs: Sequence[Run]) -> dict[str, float]:
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """The versions of the libraries, and the number of threads."""
     from tapgnn import __version__
 
     return {

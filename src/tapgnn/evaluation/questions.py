@@ -136,7 +136,7 @@ def measure(method: Method, questions: Questions) -> Results:
 
 def _checked(method: Method, scores: Floats) -> Floats:
     if np.isnan(scores).any():
-        raise QueryError(f"{method.name} gave {int(np.isnan(scores).sum())} scores that are no numbers; its fit failed")
+        raise QueryError(f"{method.name} returned {int(np.isnan(scores).sum())} NaN scores; its training failed")
     return scores
 
 
