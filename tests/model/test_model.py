@@ -289,3 +289,26 @@ def test_facts_are_encoded_the_same_in_plain_torch(data):
         facts, encoded = model.facts.describe(past)
         torch.testing.assert_close(facts, model.facts(past), rtol=1e-10, atol=1e-10)
         torch.testing.assert_close(encoded, model.facts.encode(model.facts(past)), rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "preset", [{"kernel": "adaptive", "time_width": 0}, {**PRESETS["paper"], "kernel": "attention"}]
+)
+@pytest.mark.parametrize("size", [3, 600])
+def test_dropout_depends_on_the_mode_of_the_model_and_not_on_gradients_or_the_number_of_events(preset, size):
+    rng = np.random.default_rng(0)
+    events = Events.from_arrays(*rng.integers(0, 20, (2, size)), np.arange(size) + 1e9)
+    options = {**preset, "width": 8, "identity_dropout": 0.5, "dropout": 0.5}
+    model = tiny_model(vocabulary=events.vocabulary, **options)
+
+    def numbers(gradients):
+        torch.manual_seed(0)
+        with torch.set_grad_enabled(gradients):
+            trace, state = model.advance(events, model.empty_state())
+            return trace.embedding.detach(), model.score(state, events.src, events.dst, 2e9).detach()
+
+    steady = numbers(gradients=False)
+    model.train()
+    for with_gradients, without, dropped_nothing in zip(numbers(True), numbers(False), steady, strict=True):
+        torch.testing.assert_close(without, with_gradients, rtol=1e-10, atol=1e-10)
+        assert not torch.allclose(without, dropped_nothing)
