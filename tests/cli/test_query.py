@@ -3,7 +3,6 @@
 import csv
 import io
 import json
-import shutil
 import subprocess
 import sys
 
@@ -284,11 +283,3 @@ def test_the_past_is_answered_from_the_log(model, log, library, names, tmp_path)
         "pass the whole log that it has observed"
         in tapgnn("embed", model, names[0], "--time", past, "--log", short).refusal
     )
-
-
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"reading": 3}', '{"reading": {"colour": 1}}', "{"])
-def test_a_damaged_note_of_a_fit_is_one_line(damage, model, log, tmp_path):
-    copy = shutil.copytree(model, tmp_path / "model")
-    put(copy, "fit.json", damage)
-    later = put(tmp_path, "later.csv", later_rows(log, LATER))
-    assert "fit.json is damaged" in tapgnn("classify", copy, later).refusal

@@ -105,7 +105,7 @@ def test_a_checkpoint_of_another_training_is_refused(tmp_path):
     with pytest.raises(ModelFileError, match="other data or settings"):
         load_checkpoint(training(chunk=100), tmp_path)
     (tmp_path / "checkpoint.safetensors").write_bytes(b"broken")
-    with pytest.raises(ModelFileError, match="damaged"):
+    with pytest.raises(ModelFileError, match="has invalid content"):
         load_checkpoint(training(), tmp_path)
 
 

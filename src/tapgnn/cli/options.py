@@ -81,6 +81,15 @@ class Reading:
         READING, "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
     )
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Reading:
+        """The options as a file holds them; others, or of the wrong kind, are a TypeError."""
+        reading = cls(**values)
+        for name, kind in get_type_hints(cls).items():
+            if not isinstance(getattr(reading, name), kind):
+                raise TypeError(f"{name} is {getattr(reading, name)!r}")
+        return reading
+
     def options(self) -> dict[str, Any]:
         """The options of `tapgnn.data.read_events`."""
         names = None if self.features is None else [name.strip() for name in self.features.split(",") if name.strip()]

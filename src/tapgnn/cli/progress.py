@@ -105,12 +105,14 @@ class MetricsFile:
 
 
 def _points(path: Path) -> list[dict[str, Any]]:
-    """The points of an earlier run, without a truncated last line."""
+    """The points of an earlier run, without a truncated last line or anything that is not a point."""
     points: list[dict[str, Any]] = []
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                points.append(json.loads(line))
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                point = json.loads(line)
+                if isinstance(point, dict) and isinstance(point.get("epoch"), int | float):
+                    points.append(point)
     return points
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from json import loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,7 +12,7 @@ import typer
 from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, option
 from tapgnn.cli.output import check_file, print_json, write_csv
-from tapgnn.errors import ModelFileError, QueryError
+from tapgnn.errors import QueryError
 from tapgnn.threads import set_threads
 
 if TYPE_CHECKING:
@@ -72,19 +71,12 @@ Queries = Annotated[
 
 def _events(model: TAPGNN, folder: str, path: Path) -> Any:
     """Events, read with the options of the fit."""
-    from tapgnn.cli.train import FIT
     from tapgnn.data import load_dataset
+    from tapgnn.estimator import FILE
+    from tapgnn.model.files import refusing
 
-    reading = Reading().options()
-    note = Path(folder) / FIT
-    if note.is_file():
-        try:
-            reading = Reading(**loads(note.read_text(encoding="utf-8"))["reading"]).options()
-        except (ValueError, KeyError, TypeError, AttributeError):
-            raise ModelFileError(
-                f"{note} is damaged: the reading options are missing; restore it, fit again, or remove it to read with "
-                "the default options"
-            ) from None
+    with refusing(Path(folder) / FILE):
+        reading = Reading.of(model.reading_ or {}).options()
     # The label of a new event may not be known yet.
     reading["label"] = ""
     return load_dataset(str(path), vocabulary=model.vocabulary, **reading)

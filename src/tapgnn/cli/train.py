@@ -192,6 +192,7 @@ def _finish(
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
+    model.reading_ = asdict(reading)
     digest = model.save(out)
     result = {
         "name": log.name,

@@ -27,7 +27,7 @@ from tapgnn.compiled.scan_loops import over_segments, streams, view
 def channel_groups(width: int, groups: int) -> Tensor:
     """[width] which of the groups each channel belongs to; their sizes differ by one at most."""
     borders = torch.tensor([g * width // groups for g in range(groups + 1)])
-    return torch.repeat_interleave(borders.diff())
+    return torch.repeat_interleave(borders.diff(), output_size=width)
 
 
 def scan_sum(value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
