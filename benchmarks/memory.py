@@ -40,9 +40,9 @@ def train(path, steps):
         "read_peak_gb": read_peak,
         "events": len(events),
         "nodes": len(events.vocabulary),
-        "trained_events": history.events,
+        "timed_events": history.events,
         "read_s": round(read, 1),
-        "train_events_per_s": round(history.events / history.seconds),
+        "train_events_per_s": round(history.events_per_s),
         "validated": bool(history.points),
     }
 

@@ -41,7 +41,7 @@ def train_tapgnn(split, epochs, chunk):
     model = Model(Config.preset("adaptive", width=WIDTH).fitted_to(split.train), split.train.vocabulary)
     settings = Settings(epochs=epochs, patience=epochs, validations=1, chunk=chunk)
     history = LinkTraining(model, split.train, split.valid, settings).run()
-    return history.events / history.seconds, history.points[-1]["valid_auc"]
+    return history.events_per_s, history.points[-1]["valid_auc"]
 
 
 def train_tgn(split, epochs):

@@ -13,7 +13,7 @@ from tapgnn.errors import ConfigError
 from tapgnn.training.link_prediction import TrainingProgress
 
 STEPS = [
-    TrainingProgress(0, 50, 100, 0.7, 900.0),
+    TrainingProgress(0, 50, 100, 0.7, None),
     TrainingProgress(0, 100, 100, 0.6, 1100.0, 0.8),
     TrainingProgress(1, 100, 100, 0.5, 1000.0, 0.75),
 ]
@@ -43,8 +43,8 @@ def test_a_terminal_shows_a_bar_with_speed_loss_auc_and_remaining_time(monkeypat
 def test_elsewhere_every_validation_is_a_line(monkeypatch):
     assert shown(monkeypatch, terminal=False).splitlines() == [
         "here it begins",
-        "epoch 1.00 of 2  loss 0.6000  validation AUC 0.8000  910 events/s  best so far",
-        "epoch 2.00 of 2  loss 0.5000  validation AUC 0.7500  914 events/s",
+        "epoch 1.00 of 2  loss 0.6000  validation AUC 0.8000  1,100 events/s  best so far",
+        "epoch 2.00 of 2  loss 0.5000  validation AUC 0.7500  1,000 events/s",
     ]
     lines = shown(monkeypatch, terminal=False, seeds=2).splitlines()
     assert lines[3].startswith("seed 1  epoch 1.00 of 2")

@@ -52,6 +52,16 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert "classifier: AUC" in outcome.err
 
 
+def test_console_report_and_files_tell_one_throughput(fitted):
+    folder, outcome = fitted
+    told = f"{outcome.last['events_per_s']:,.0f} events/s"
+    validations = [line for line in outcome.err.splitlines() if "validation AUC" in line and "events/s" in line]
+    assert told in validations[-1]
+    assert f"Training throughput: {told}." in (folder / "report.html").read_text()
+    last = (folder / "metrics.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["events_per_s"] == outcome.last["events_per_s"]
+
+
 def test_the_report_of_a_fit_speaks_of_validation_and_not_of_a_test(model):
     page = (model / "report.html").read_text()
     assert "Validation AUC" in page

@@ -1,9 +1,11 @@
 """Training: it learns, repeats itself bit for bit, resumes to the same bits, and keeps the best when interrupted."""
 
+import itertools
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import torch
 from tapgnn import Config, Events, Model
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.training import link_prediction
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, validation_auc
 from tapgnn.training.stream_scoring import represent_along, score_along
@@ -96,6 +99,17 @@ def test_a_resumed_training_ends_in_the_bits_of_an_uninterrupted_one(tmp_path):
     assert same(weights(whole), weights(second))
     aucs = [[point["valid_auc"] for point in run.history.points] for run in (whole, second)]
     assert aucs[0] == aucs[1]
+
+
+def test_throughput_leaves_out_the_step_that_compiles(monkeypatch):
+    """The clock strikes before and after a step: the first takes 1,000 seconds, all others take one."""
+    strikes = itertools.chain([0.0, 1_000.0], itertools.count(1_001.0))
+    monkeypatch.setattr(link_prediction, "time", SimpleNamespace(perf_counter=lambda: next(strikes)))
+    run, seen = training(), []
+    history = run.run(lambda progress: seen.append(progress.events_per_s))
+    assert seen == [None] + [200.0] * 11
+    assert history.events_per_s == 200.0
+    assert [point["events_per_s"] for point in history.points] == [200.0] * 4
 
 
 def test_a_checkpoint_of_another_training_is_refused(tmp_path):

@@ -31,7 +31,7 @@ class Screen:
     def __init__(self, opening: str, epochs: int, seeds: int = 1) -> None:
         self.opening, self.epochs, self.seeds = opening, epochs, seeds
         self.seed: int | None = None
-        self.turn, self.speed, self.best = -1, 0.0, -1.0
+        self.turn, self.best = -1, -1.0
         console = Console(stderr=True)
         self.bar: Progress | None = None
         if console.is_terminal:
@@ -55,7 +55,6 @@ class Screen:
             say(self.opening, None if self.bar is None else self.bar.console)
         if seed != self.seed:
             self.seed, self.turn, self.best = seed, self.turn + 1, -1.0
-        self.speed = step.events_per_s if not self.speed else 0.95 * self.speed + 0.05 * step.events_per_s
         better = step.valid_auc is not None and step.valid_auc > self.best
         self.best = step.valid_auc if step.valid_auc is not None and better else self.best
         if self.bar is not None:
@@ -64,12 +63,12 @@ class Screen:
             place = f"seed {seed}  " if self.seeds > 1 else ""
             place += f"epoch {step.epoch + step.done / step.total:.2f} of {self.epochs}"
             mark = "  best so far" if better else ""
-            say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}  {self.speed:,.0f} events/s{mark}")
+            say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}{_speed(step, '  ')}{mark}")
 
     def _draw(self, bar: Progress, step: TrainingProgress) -> None:
         done = (self.turn * self.epochs + step.epoch) * step.total + step.done
         place = f"seed {self.turn + 1}/{self.seeds} " if self.seeds > 1 else ""
-        status = f"{self.speed:,.0f} events/s loss {step.loss:.3f}"
+        status = f"loss {step.loss:.3f}{_speed(step, ' ')}"
         status += f" AUC {self.best:.4f}" if self.best >= 0 else ""
         bar.update(
             self.task,
@@ -78,6 +77,10 @@ class Screen:
             completed=done,
             status=status,
         )
+
+
+def _speed(step: TrainingProgress, before: str) -> str:
+    return "" if step.events_per_s is None else f"{before}{step.events_per_s:,.0f} events/s"
 
 
 class MetricsFile:
@@ -137,7 +140,8 @@ class TensorBoardLog:
             self.writer = self._make(self._folder)
         seen = step.epoch * step.total + step.done
         self.writer.add_scalar("loss", step.loss, seen)
-        self.writer.add_scalar("events_per_s", step.events_per_s, seen)
+        if step.events_per_s is not None:
+            self.writer.add_scalar("events_per_s", step.events_per_s, seen)
         if step.valid_auc is not None:
             self.writer.add_scalar("valid_auc", step.valid_auc, seen)
             self.writer.flush()

@@ -233,7 +233,7 @@ def _results(model: TAPGNN, found: Evaluation, classified: Classification | None
         "best_valid_auc": history.best_auc,
         "best_epoch": history.best_epoch,
         "interrupted": history.interrupted,
-        "events_per_s": history.events / max(history.seconds, 1e-9),
+        "events_per_s": history.events_per_s,
         "validation": metrics.pop("tapgnn"),
         "baselines": metrics,
         "classification": None

@@ -18,7 +18,7 @@ from tapgnn.report.curves import components
 from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
-from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
+from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, percent, span
 from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
@@ -79,12 +79,14 @@ def training(report: Report) -> Section | None:
     words = [
         f"{count(seeds(report), 'seed')}, {count(len(report.history), 'validation point')}, up to epoch {longest:g}."
     ]
-    speed = [as_float(row.get("events_per_s")) for row in report.history]
+    # The last point of a seed is about its whole training.
+    speed = [float(values[-1]) for _, values in _runs(report.history, "events_per_s").values()]
     tops = [float(np.max(values)) for _, values in _runs(report.history, "valid_auc").values()]
     if tops:
         words.append(f"Best validation AUC per seed: {span(tops, 4)}.")
-    if any(map(math.isfinite, speed)):
-        words.append(f"Median training speed: {number(float(round(np.nanmedian(speed))))} events per second.")
+    if speed:
+        median = " (median of the seeds)" if len(speed) > 1 else ""
+        words.append(f"Training throughput: {np.median(speed):,.0f} events/s{median}.")
     return Section("training", "Training", words, figures=drawn)
 
 

@@ -80,13 +80,16 @@ class TrainingProgress:
     done: int
     total: int
     loss: float
-    events_per_s: float
+    events_per_s: float | None
     valid_auc: float | None = None
 
 
 @dataclass
 class History:
-    """What happened: one entry a validation, the best of them, and whether the user stopped it."""
+    """What happened: one entry a validation, the best of them, and whether the user stopped it.
+
+    seconds and events are those of the steps that the throughput is measured on.
+    """
 
     points: list[dict[str, Any]] = field(default_factory=list)
     best_auc: float = -np.inf
@@ -94,6 +97,14 @@ class History:
     interrupted: bool = False
     seconds: float = 0.0
     events: int = 0
+
+    @property
+    def events_per_s(self) -> float | None:
+        """The throughput of training, None before it is known: events a second of all steps so far, validation apart.
+
+        The first step of a run, in which loops are compiled or loaded, is left out.
+        """
+        return self.events / self.seconds if self.seconds > 0 else None
 
 
 Listener = Callable[[TrainingProgress], None]
@@ -114,6 +125,7 @@ class LinkTraining:
         self.history = History()
         self.interruption = Interruption()
         self.epoch = 0
+        self._compiled = False
 
     def run(
         self, listener: Listener | None = None, after_epoch: Callable[[LinkTraining], None] | None = None
@@ -157,9 +169,11 @@ class LinkTraining:
             spent = time.perf_counter() - start
             done += len(piece)
             losses.append(loss)
-            self.history.seconds += spent
-            self.history.events += len(piece)
-            progress = TrainingProgress(self.epoch, done, total, loss, len(piece) / spent)
+            if self._compiled:
+                self.history.seconds += spent
+                self.history.events += len(piece)
+            self._compiled = True
+            progress = TrainingProgress(self.epoch, done, total, loss, self.history.events_per_s)
             if done >= marks[0]:
                 marks.pop(0)
                 progress.loss = float(np.mean(losses))
@@ -186,7 +200,7 @@ class LinkTraining:
         self.model.inputs.forget(self.strangers)
         found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
         self.model.train()
-        speed = self.history.events / max(self.history.seconds, 1e-9)
+        speed = self.history.events_per_s
         self.history.points.append({"epoch": epoch, "loss": loss, "valid_auc": found, "events_per_s": speed})
         if not found <= self.history.best_auc:
             self.history.best_auc, self.history.best_epoch = found, epoch
