@@ -57,7 +57,7 @@ def test_score_answers_in_the_order_of_the_questions(model, library, names, tmp_
     found = tapgnn("score", model, "--queries", put(tmp_path, "pairs.jsonl", objects), "--json").last["scores"]
     np.testing.assert_allclose([row["probability"] for row in found], truth, rtol=1e-6)
     one = tapgnn("score", model, "--src", a, "--dst", b, "--time", LATER + 2, "--json").last["scores"]
-    np.testing.assert_allclose(one[0]["probability"], truth[0], rtol=1e-6)
+    np.testing.assert_allclose(one[0]["probability"], truth[0], rtol=1e-4)
 
 
 def test_rank_prints_the_likeliest_destinations_best_first(model, library, names):

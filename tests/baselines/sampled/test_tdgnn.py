@@ -40,7 +40,7 @@ def noise_auc(method, log, border):
 def test_the_public_variant_in_which_an_event_sees_itself_is_far_better_on_noise_and_ours_is_at_chance():
     log = noise()
     assert noise_auc(Leaky, log, 1_200) > 0.75
-    assert noise_auc(TDGNN, log, 1_200) == pytest.approx(0.5, abs=0.06)
+    assert noise_auc(TDGNN, log, 1_200) == pytest.approx(0.5, abs=0.1)
 
 
 @torch.no_grad()
