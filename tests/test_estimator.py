@@ -36,9 +36,9 @@ def test_scores_are_probabilities_and_ranks_follow_them(log, fitted):
     assert ((chances >= 0) & (chances <= 1)).all()
     best = fitted.rank(names[0], later, k=5)
     assert len(best) == 5
-    assert [chance for _, chance in best] == sorted((chance for _, chance in best), reverse=True)
+    assert [value for _, value in best] == sorted((value for _, value in best), reverse=True)
     again = fitted.score([names[0]] * 5, [name for name, _ in best], later)
-    np.testing.assert_allclose(again, [chance for _, chance in best], rtol=1e-4)
+    np.testing.assert_allclose(again, [value for _, value in best], rtol=1e-4)
     two = fitted.rank(names[0], later, k=9, among=[name for name, _ in best[:2]])
     assert {name for name, _ in two} == {name for name, _ in best[:2]}
     assert two[0][1] >= two[1][1]
@@ -268,12 +268,12 @@ def test_what_is_no_log_is_refused_with_what_to_call(fitted, given, cure):
 def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
     with pytest.raises(EventError, match="no events to evaluate on"):
         fitted.evaluate(log.slice(0, 0))
-    stranger = Events.from_arrays(["x"], ["y"], [2e9])
+    foreign = Events.from_arrays(["x"], ["y"], [2e9])
     for take in (fitted.evaluate, fitted.observe):
         with pytest.raises(EventError, match=r"vocabulary=model\.vocabulary"):
-            take(stranger)
+            take(foreign)
     with pytest.raises(EventError, match="do not share the vocabulary of the model"):
-        TAPGNN().fit(log, stranger)
+        TAPGNN().fit(log, foreign)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was(log):
     fitted = TAPGNN(width=16, epochs=1, chunk=256).fit(log.slice(0, 800))
     asked = (log.vocabulary.ids[:4], log.vocabulary.ids[4:8], log.time[-1] + 1.0)
     before = fitted.score(*asked)
-    with pytest.raises(ConfigError, match="went astray"):
+    with pytest.raises(ConfigError, match="training diverged"):
         fitted.set_params(learning_rate=np.inf).fit(log)
     np.testing.assert_array_equal(fitted.score(*asked), before)
 

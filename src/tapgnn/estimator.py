@@ -272,9 +272,9 @@ class TAPGNN:
             return []
         logits = self.model_.score(self.state_, np.full(len(pool), source[0]), pool, np.full(len(pool), when))
         best = torch.topk(logits, min(k, len(pool)))
-        chance = torch.sigmoid(best.values.double()).tolist()
+        probability = torch.sigmoid(best.values.double()).tolist()
         names = self.model_.vocabulary.ids
-        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
+        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), probability, strict=True)]
 
     def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every metric of the strict protocol on events younger than all observed, by method, this model first.

@@ -67,7 +67,7 @@ def test_rank_prints_the_likeliest_destinations_best_first(model, library, names
     assert [(line[0], line[1]) for line in lines] == [(str(place + 1), name) for place, (name, _) in enumerate(truth)]
     found = tapgnn("rank", model, names[0], "--time", LATER, "-k", 3, "--json").last
     assert found["src"] == names[0]
-    assert [row["probability"] for row in found["destinations"]] == pytest.approx([chance for _, chance in truth])
+    assert [row["probability"] for row in found["destinations"]] == pytest.approx([value for _, value in truth])
 
 
 def test_without_a_time_the_question_is_about_just_after_the_last_event(model, library, names):

@@ -56,9 +56,9 @@ def test_the_inductive_marks_are_the_events_with_a_node_that_training_never_saw(
         return
     split = split_strict(log)
     seen = set(split.train.src.tolist()) | set(split.train.dst.tolist())
-    for part, marks in ((split.valid, split.valid_inductive), (split.test, split.test_inductive)):
+    for part, inductive in ((split.valid, split.valid_inductive), (split.test, split.test_inductive)):
         expected = [not {u, v} <= seen for u, v in zip(part.src.tolist(), part.dst.tolist(), strict=True)]
-        assert marks.tolist() == expected
+        assert inductive.tolist() == expected
 
 
 @given(st.integers(3, 400))
@@ -107,6 +107,6 @@ def test_logs_too_short_and_wrong_fractions_are_refused() -> None:
         split_strict(one)
     with pytest.raises(ConfigError, match="sum to 1"):
         split_strict(one, (0.5, 0.5, 0.5))
-    strangers = Events.from_arrays(np.arange(10), np.arange(10) + 50, np.arange(10))
+    all_unseen = Events.from_arrays(np.arange(10), np.arange(10) + 50, np.arange(10))
     with pytest.raises(EventError, match="no validation events are left"):
-        split_paper(strangers)
+        split_paper(all_unseen)

@@ -151,7 +151,7 @@ def test_patience_is_counted_in_epochs_however_few_validations_an_epoch_has_room
     assert history.points[-1]["epoch"] - history.best_epoch == 2
 
 
-def test_a_training_that_goes_astray_says_so():
+def test_a_training_that_diverges_says_so():
     with pytest.raises(ConfigError, match="lower the learning rate, which is inf"):
         training(learning_rate=np.inf).run()
 
@@ -173,9 +173,9 @@ def test_a_node_that_training_never_met_has_the_unknown_vector():
     run = training(log=log)
     run.run()
     table = run.model.inputs.vectors.weight
-    stranger = log.vocabulary.rows([77])[0] + 1
+    unseen = log.vocabulary.rows([77])[0] + 1
     assert bool(table[0].any())
-    assert torch.equal(table[stranger], table[0])
+    assert torch.equal(table[unseen], table[0])
     assert not torch.equal(table[1], table[0])
 
 

@@ -3,9 +3,9 @@
     loss = mean over events of -log sigma(score(u, v, t)) - 1/k sum over negatives n of log sigma(-score(u, n, t))
 
 Every query of an event at t sees the instants strictly before t, those of its own chunk included. Validation replays
-the training log with the weights of the moment, then scores the validation events with negatives drawn once; the best
-weights are kept and restored (without validation events, the last). Nodes that training never meets have the unknown
-vector. A seed reproduces a run bit for bit on one machine with one number of threads.
+the training log with the current weights, then scores the validation events with negatives drawn once; the best weights
+are kept and restored (without validation events, the last). Nodes that training does not meet have the unknown vector.
+A seed reproduces a run bit for bit on one machine with one number of threads.
 """
 
 from __future__ import annotations
@@ -35,16 +35,17 @@ SAMPLE = 100_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """Settings of a training.
 
-    epochs, patience       at most so many passes; stop after so many epochs without a better validation AUC
-    validations            how often an epoch is validated
+    epochs, patience       maximum number of passes; epochs without a better validation AUC after which training stops
+    validations            validations per epoch
     chunk                  events per step
-    negatives              per positive
-    learning_rate          of the direct part of the head; everything else learns at `block_rate` of it, but for the
-                           node vectors, which overfit soonest, at `vector_rate`
-    weight_decay, clip     of all but the node vectors; the largest norm of a gradient
-    cold_weight            weight in the loss of queries with an endpoint that has no history yet
+    negatives              negatives per event
+    learning_rate          learning rate of the direct part of the head
+    block_rate             learning-rate multiplier for all other weights
+    vector_rate            learning-rate multiplier for the node vectors, which overfit first
+    weight_decay, clip     weight decay and maximum gradient norm of all but the node vectors
+    cold_weight            loss weight of queries with a node that has no history yet
     """
 
     epochs: int = 8
@@ -74,7 +75,7 @@ class Settings:
 
 @dataclass
 class TrainingProgress:
-    """Where a training stands: handed to the caller after every chunk, and with `valid_auc` after a validation."""
+    """The progress of a training, passed to the listener after every chunk; `valid_auc` after a validation."""
 
     epoch: int
     done: int
@@ -86,7 +87,7 @@ class TrainingProgress:
 
 @dataclass
 class History:
-    """What happened: one entry a validation, the best of them, and whether the user stopped it.
+    """One point per validation, the best of them, and whether the user interrupted the training.
 
     seconds and events are those of the steps that the throughput is measured on.
     """
@@ -100,9 +101,9 @@ class History:
 
     @property
     def events_per_s(self) -> float | None:
-        """The throughput of training, None before it is known: events a second of all steps so far, validation apart.
+        """Training throughput in events per second, without validation; None before it is known.
 
-        The first step of a run, in which loops are compiled or loaded, is left out.
+        The first step of a run, in which loops are compiled or loaded, is not counted.
         """
         return self.events / self.seconds if self.seconds > 0 else None
 
@@ -111,15 +112,15 @@ Listener = Callable[[TrainingProgress], None]
 
 
 class LinkTraining:
-    """A training that can be stopped and taken up again after any epoch."""
+    """A training that can be interrupted, and resumed after any epoch."""
 
     def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
         self.rng = rng_for(settings.seed, "training")
-        dealt = rng_for(settings.seed, "validation")
-        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
-        self.strangers = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
+        rng = rng_for(settings.seed, "validation")
+        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng)[:, 0]
+        self.unseen = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
         self.history = History()
@@ -132,7 +133,7 @@ class LinkTraining:
     ) -> History:
         """Train until the last epoch or until patience is over, and restore the best weights.
 
-        Ctrl-C stops after the step, or the validation, of the moment and keeps the best so far.
+        Ctrl-C stops after the current step or validation and keeps the best weights so far.
         """
         if self.epoch == 0:
             torch.manual_seed(self.settings.seed)
@@ -149,13 +150,13 @@ class LinkTraining:
             self.history.interrupted = True
         if self.best:
             self.model.load_state_dict(self.best)
-        self.model.inputs.forget(self.strangers)
+        self.model.inputs.forget(self.unseen)
         self.model.eval()
         return self.history
 
     def _run_epoch(self, listener: Listener | None) -> None:
         settings, total = self.settings, len(self.train)
-        marks = [round(total * (k + 1) / settings.validations) for k in range(settings.validations)]
+        due = [round(total * (k + 1) / settings.validations) for k in range(settings.validations)]
         state, done, losses = self.model.empty_state(), 0, []
         self.model.train()
         for piece in self.train.chunks(settings.chunk):
@@ -163,7 +164,7 @@ class LinkTraining:
             loss, state = self._step(piece, state)
             if not np.isfinite(loss):
                 raise ConfigError(
-                    f"the training went astray: the loss is {loss} after {done + len(piece)} events of epoch "
+                    f"training diverged: the loss is {loss} after {done + len(piece)} events of epoch "
                     f"{self.epoch + 1}; lower the learning rate, which is {settings.learning_rate}"
                 )
             spent = time.perf_counter() - start
@@ -174,8 +175,8 @@ class LinkTraining:
                 self.history.events += len(piece)
             self._compiled = True
             progress = TrainingProgress(self.epoch, done, total, loss, self.history.events_per_s)
-            if done >= marks[0]:
-                marks.pop(0)
+            if done >= due[0]:
+                due.pop(0)
                 progress.loss = float(np.mean(losses))
                 losses = []
                 progress.valid_auc = self._validate(self.epoch + done / total, progress.loss)
@@ -197,7 +198,7 @@ class LinkTraining:
 
     def _validate(self, epoch: float, loss: float) -> float:
         self.model.eval()
-        self.model.inputs.forget(self.strangers)
+        self.model.inputs.forget(self.unseen)
         found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
         self.model.train()
         speed = self.history.events_per_s
