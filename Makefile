@@ -1,4 +1,5 @@
-# make setup: create .venv.  make test: the suite.  make check: lint, types, layers.  make demo: a tour on simulated data.
+# make setup: create .venv.  make test: the suite.  make test-generic: the suite as on an older CPU.
+# make check: lint, types, layers.  make demo: a tour on simulated data.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEMO_PORT ?= 8765
 DEMO_NETWORK := --events 60000 --accounts 3000 --merchants 300 --days 108 --fraud 0.01
 
-.PHONY: setup test check demo bench fresh clean
+.PHONY: setup test test-generic check demo bench fresh clean
 
 setup: $(STAMP)
 
@@ -17,6 +18,13 @@ $(STAMP): pyproject.toml constraints.txt
 
 test: setup
 	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest
+
+# The suite as on a CPU without the newer vector instructions: sums in another order, no fused multiply-add.
+test-generic: export NUMBA_CPU_NAME := generic
+test-generic: export ATEN_CPU_CAPABILITY := default
+test-generic: export MKL_CBWR := COMPATIBLE
+test-generic: export OPENBLAS_CORETYPE := Nehalem
+test-generic: test
 
 check: setup
 	$(BIN)/ruff check .

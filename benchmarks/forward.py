@@ -34,8 +34,9 @@ def measure(size):
     import torch
 
     from tapgnn import Config, Model, Vocabulary
+    from tapgnn.threads import set_threads
 
-    torch.set_num_threads(THREADS)
+    set_threads(THREADS)
     vocabulary = Vocabulary(range(NODES))
     model = Model(Config(width=128, span=float(size), unit=1.0), vocabulary).eval()
     seconds = float("inf")

@@ -16,14 +16,13 @@ from pathlib import Path
 
 def train(path, steps):
     """Read the file and train for one epoch, or for so many chunks of it."""
-    import torch
-
     from tapgnn import Config, Model
     from tapgnn.data import read_events
     from tapgnn.data.splits import split_strict
+    from tapgnn.threads import set_threads
     from tapgnn.training.link_prediction import LinkTraining, Settings
 
-    torch.set_num_threads(1)
+    set_threads(1)
     start = time.perf_counter()
     events = read_events(path)
     read, read_peak = time.perf_counter() - start, peak_gb()
@@ -41,9 +40,9 @@ def train(path, steps):
         "read_peak_gb": read_peak,
         "events": len(events),
         "nodes": len(events.vocabulary),
-        "trained_events": history.events,
+        "timed_events": history.events,
         "read_s": round(read, 1),
-        "train_events_per_s": round(history.events / history.seconds),
+        "train_events_per_s": round(history.events_per_s),
         "validated": bool(history.points),
     }
 

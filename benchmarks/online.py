@@ -13,10 +13,7 @@ the last line.
 """
 
 import json
-import os
 import time
-
-os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 import torch
@@ -24,6 +21,7 @@ from tgn import TGN
 
 from tapgnn import Config, Events, Model, Vocabulary
 from tapgnn.baselines.sampled.tgat import TGAT
+from tapgnn.threads import set_threads
 
 WIDTH, NODES, WARM, BATCH, ROUNDS = 128, 10_000, 100_000, 200, 15
 EVENTS = 1_000
@@ -131,7 +129,7 @@ def growth():
 
 @torch.no_grad()
 def main():
-    torch.set_num_threads(1)
+    set_threads(1)
     torch.manual_seed(0)
     event = event_against_tgn()
     two, three = batch_against_tgat(2), batch_against_tgat(3)

@@ -16,7 +16,6 @@ KEEP_PAGES = {
     "MALLOC_TRIM_THRESHOLD_": str(1 << 34),
     "MALLOC_TOP_PAD_": str(1 << 28),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-    "OMP_NUM_THREADS": "2",
 }
 if any(os.environ.get(name) != value for name, value in KEEP_PAGES.items()):
     os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_PAGES})
@@ -25,6 +24,7 @@ import numpy as np  # noqa: E402
 import torch  # noqa: E402
 
 from tapgnn.compiled.scan_ops import scan_sum  # noqa: E402
+from tapgnn.threads import set_threads  # noqa: E402
 
 ROWS, WIDTH, THREADS, ROUNDS = 300_000, 128, 2, 25
 
@@ -48,7 +48,7 @@ def interleaved(jobs):
 
 
 def main():
-    torch.set_num_threads(THREADS)
+    set_threads(THREADS)
     rng = np.random.default_rng(0)
     chain = chains(rng)
     value = torch.randn(ROWS, WIDTH)

@@ -184,7 +184,6 @@ def main():
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--width", type=int, default=64)
     options = parser.parse_args()
-    os.environ["OMP_NUM_THREADS"] = "1"
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
         make_model(Path(folder) / "model", options.width)
         server, stream = Server(Path(folder) / "model", Path(folder) / "state.db"), Stream()

@@ -20,8 +20,6 @@ import os
 import time
 from pathlib import Path
 
-os.environ["OMP_NUM_THREADS"] = "1"
-
 import numpy as np
 import torch
 from tgn import TGN
@@ -31,6 +29,7 @@ from tapgnn.data import load_dataset
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.data.splits import split_strict
 from tapgnn.evaluation.metrics import auc
+from tapgnn.threads import set_threads
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, make_optimizers
 
 WIDTH = 100
@@ -42,7 +41,7 @@ def train_tapgnn(split, epochs, chunk):
     model = Model(Config.preset("adaptive", width=WIDTH).fitted_to(split.train), split.train.vocabulary)
     settings = Settings(epochs=epochs, patience=epochs, validations=1, chunk=chunk)
     history = LinkTraining(model, split.train, split.valid, settings).run()
-    return history.events / history.seconds, history.points[-1]["valid_auc"]
+    return history.events_per_s, history.points[-1]["valid_auc"]
 
 
 def train_tgn(split, epochs):
@@ -109,7 +108,7 @@ def main():
     options = parser.parse_args()
     if not Path(options.data, "wikipedia-nofeatures.csv").is_file():
         raise SystemExit("set TAPGNN_DATA to the folder with the data sets")
-    torch.set_num_threads(1)
+    set_threads(1)
     split = split_strict(load_dataset("wikipedia"))
     forum = split_strict(load_dataset("fb-forum"))
     train_tapgnn(forum, 1, options.chunk)  # compiles the loops

@@ -15,12 +15,12 @@ import argparse
 import json
 
 import numpy as np
-import torch
 
 from tapgnn import TAPGNN
 from tapgnn.data import load_dataset
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
+from tapgnn.threads import set_threads
 
 
 def classify(log, options, seed):
@@ -51,7 +51,7 @@ def main():
     parser.add_argument("--events", type=int, default=50_000, help="of the simulated log")
     parser.add_argument("--fraud", type=float, default=0.01, help="the share of it; a short log needs more")
     options = parser.parse_args()
-    torch.set_num_threads(1)
+    set_threads(1)
     if options.log == "simulated":
         log = simulate(options.events, accounts=3_000, merchants=300, fraud=options.fraud)
     else:

@@ -59,8 +59,8 @@ def main():
     print("\nScores from the live state, one minute after the last event (logits of an untrained model)")
     for name, partner, score in zip(names, np.roll(names, 1), scores, strict=True):
         print(f"  {name:>3} -> {partner:>3}: {score:+.4f}")
-    stranger = model.score(live, [-1], rows[:1], later)
-    print(f"  a node never seen -> {names[0]:>3}: {float(stranger):+.4f}")
+    unseen = model.score(live, [-1], rows[:1], later)
+    print(f"  a node never seen -> {names[0]:>3}: {float(unseen):+.4f}")
 
     with tempfile.TemporaryDirectory() as folder:
         digest = save_model(model, folder)

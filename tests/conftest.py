@@ -7,13 +7,14 @@ from pathlib import Path
 
 import hypothesis
 import pytest
-import torch
+
+from tapgnn.threads import set_threads
 
 hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, max_examples=40)
 hypothesis.settings.register_profile("dev", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("ci" if os.environ.get("CI") else "dev")
 # Two spinning threads on a busy machine are far slower than one.
-torch.set_num_threads(1)
+set_threads(1)
 
 
 @pytest.fixture(scope="session")

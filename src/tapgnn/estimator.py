@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
+from torch import Tensor
 
 from tapgnn.data.arguments import (
     check_events,
@@ -41,10 +42,18 @@ from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
-from tapgnn.evaluation.questions import examine
-from tapgnn.events import Events
-from tapgnn.model import Config, EventClassifier, Model, State, load_model, model_hash, save_model
-from tapgnn.model.files import load_state, read_tensors, save_state, write_tensors
+from tapgnn.evaluation.questions import measure_trained
+from tapgnn.events import Events, Ints
+from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
+from tapgnn.model.files import (
+    check_range,
+    check_tensors,
+    load_state,
+    pack_tensors,
+    read_file,
+    refusing,
+    unpack_tensors,
+)
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
@@ -52,6 +61,8 @@ from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
 
 Ids = Sequence[Id] | ArrayLike
+# What a saved estimator has beside the model and its state.
+FILE = "estimator.safetensors"
 
 
 class TAPGNN:
@@ -180,6 +191,8 @@ class TAPGNN:
         self.history_: History = training.run(listener, after)
         self.model_ = model
         self.classifier_: EventClassifier | None = None
+        # How the log was read, for a program that will read later events alike.
+        self.reading_: dict[str, Any] | None = None
         self.log_: GrowingLog | None = GrowingLog()
         self.state_: State = model.empty_state()
         self.candidates_ = candidates(train)
@@ -259,12 +272,12 @@ class TAPGNN:
             return []
         logits = self.model_.score(self.state_, np.full(len(pool), source[0]), pool, np.full(len(pool), when))
         best = torch.topk(logits, min(k, len(pool)))
-        chance = torch.sigmoid(best.values.double()).tolist()
+        probability = torch.sigmoid(best.values.double()).tolist()
         names = self.model_.vocabulary.ids
-        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), chance, strict=True)]
+        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), probability, strict=True)]
 
     def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
-        """Every figure of the strict protocol on events younger than all observed, by method, this model first.
+        """Every metric of the strict protocol on events younger than all observed, by method, this model first.
 
         The events are not absorbed. To train and test along one log, and over several seeds, see
         `tapgnn.evaluation`.
@@ -282,7 +295,8 @@ class TAPGNN:
         check_events(events, self.model_.vocabulary)
         seen = self.log_.events()
         split = Split(seen, events.take(slice(0, 0)), events, np.zeros(0, dtype=bool), touches_unseen(events, seen))
-        return examine(self.model_, self.state_, split, seed=seed).marks
+        found = measure_trained(self.model_, self.state_, split, seed=seed)
+        return {name: results.metrics for name, results in found.items()}
 
     def fit_classifier(self, events: Events) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
@@ -309,33 +323,50 @@ class TAPGNN:
         self._check_fitted()
         if Path(folder).exists() and not Path(folder).is_dir():
             raise ModelFileError(f"{folder} is a file; pass the name of a folder to save the model in")
-        digest = save_model(self.model_, folder)
-        save_state(self.state_, Path(folder) / "state.safetensors", digest)
         tensors = {"candidates": torch.from_numpy(self.candidates_)}
         if self.classifier_ is not None:
             tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
         params = {name: plain(value) for name, value in self.get_params().items()}
-        write_tensors(Path(folder) / "estimator.safetensors", tensors, {"params": params})
-        return digest
+        about = {"params": params, "reading": self.reading_}
+        return save_model(self.model_, folder, self.state_, {FILE: pack_tensors(tensors, about)})
 
     @classmethod
     def load(cls, folder: str | Path) -> TAPGNN:
         """Read what `save` wrote."""
-        model = load_model(folder)
-        tensors, about = read_tensors(Path(folder) / "estimator.safetensors")
-        found = cls(**about["params"])
-        found.model_ = model
-        found.state_ = load_state(Path(folder) / "state.safetensors", model_hash(folder))
-        found.candidates_ = tensors.pop("candidates").numpy()
-        found.log_ = None
-        found.classifier_ = None
-        if tensors:
-            found.classifier_ = EventClassifier(len(tensors["classifier.centre"]))
-            weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
-            found.classifier_.load_state_dict(weights)
-            found.classifier_.eval()
+        path, model = Path(folder) / FILE, load_model(folder)
+        state = load_state(folder, model)
+        tensors, about = unpack_tensors(path, read_file(folder, FILE))
+        with refusing(path):
+            found = cls(**about["params"])
+            # Parameters of the wrong kind are refused here rather than by the next fit.
+            found.config(), found.settings()
+            found.candidates_ = tensors.pop("candidates").numpy()
+            _check_candidates(found.candidates_, len(model.vocabulary))
+            found.classifier_ = _restore_classifier(tensors, model.config) if tensors else None
+            found.reading_ = about["reading"]
+        found.model_, found.state_, found.log_ = model, state, None
         return found
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
+
+
+def _check_candidates(candidates: Ints, nodes: int) -> None:
+    """Refuse rows that the vocabulary does not have, or that do not ascend."""
+    if candidates.dtype != np.int64 or candidates.ndim != 1:
+        raise ConfigError(f"candidates are {candidates.dtype} of shape {candidates.shape}, not a list of rows")
+    border = np.concatenate([[-1], candidates, [nodes]])
+    if (np.diff(border) < 1).any():
+        raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
+
+
+def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:
+    """The classifier with these weights, each of them checked."""
+    classifier = EventClassifier(2 * config.width + config.edge_features)
+    weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
+    check_tensors(weights, classifier.state_dict())
+    for name, tensor in weights.items():
+        check_range(name, tensor)
+    classifier.load_state_dict(weights)
+    return classifier.eval()

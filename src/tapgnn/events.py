@@ -309,7 +309,7 @@ def _checked_labels(labels: ArrayLike, size: int) -> Ints:
     return marks.astype(np.int64)
 
 
-def checksum(events: Events) -> str:
+def events_fingerprint(events: Events) -> str:
     """A hash of the log itself: ids, ends, times, features and labels."""
     digest = hashlib.sha256(repr(list(events.vocabulary.ids)).encode())
     for column in (events.src, events.dst, events.time, events.features, events.labels):

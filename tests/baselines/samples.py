@@ -8,12 +8,12 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from tapgnn.baselines import METHODS, Method
-from tapgnn.evaluation.comparison import TAPGNNMethod
+from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.events import Events, Floats, Ints
 
 # Every method that there is, TAP-GNN included.
 EVERY = (*METHODS, "tapgnn")
-# What makes a method quick; the others of the table are quick as they are.
+# Settings that make a method fast; the others of the table are fast as they are.
 SMALL: dict[str, dict[str, Any]] = {
     "node2vec": {"width": 8, "walks": 2, "length": 8, "window": 3, "grid": (1.0, 0.5)},
     "graphsage": {"width": 8, "walks": 3, "length": 3, "epochs": 1, "samples": (4, 3), "negatives": 3},
@@ -32,7 +32,7 @@ def make(name: str, seed: int = 0, **settings: Any) -> Method:
 
 
 def busy_log(size: int = 90, nodes: int = 9, seed: int = 0) -> Events:
-    """Ties, repeats, self-loops, destinations of unequal weight, and nodes that come in as time goes on."""
+    """Ties, repeats, self-loops, destinations of unequal weight, and nodes that arrive over time."""
     rng = np.random.default_rng(seed)
     time = np.sort(rng.integers(max(size // 2, 1), size=size)).astype(float)
     known = 3 + (np.arange(size) * (nodes - 3)) // size
@@ -48,7 +48,7 @@ def popular_log(size: int = 400, seed: int = 0) -> Events:
 
 
 def popularity_auc(method: Method) -> float:
-    """How well a method that learnt from the first half of `popular_log` ranks true destinations over the others."""
+    """How well a method trained on the first half of `popular_log` ranks true destinations over the others."""
     log = popular_log()
     train, valid, stream = parts(log)
     method.fit(train, valid)
@@ -65,8 +65,8 @@ def parts(log: Events) -> tuple[Events, Events, Events]:
     return log.slice(0, int(first)), log.slice(int(first), int(second)), log.slice(int(second), len(log))
 
 
-def questions(stream: Events, nodes: int, seed: int = 0) -> tuple[Ints, Ints, Floats]:
-    """The events of a stream and as many random pairs at the same times, strangers among them."""
+def queries(stream: Events, nodes: int, seed: int = 0) -> tuple[Ints, Ints, Floats]:
+    """The events of a stream and as many random pairs at the same times, unseen nodes among them."""
     rng = np.random.default_rng(seed)
     src, dst = rng.integers(-1, nodes + 3, size=(2, len(stream)))
     return np.concatenate([stream.src, src]), np.concatenate([stream.dst, dst]), np.tile(stream.time, 2)

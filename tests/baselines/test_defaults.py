@@ -1,4 +1,4 @@
-"""Defaults: what the published methods are known by is what a method of the table has when nothing is said."""
+"""Defaults: a method of the table has the settings that it was published with."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SKIP_GRAM = {"walks": 10, "length": 80, "window": 10, "negatives": 5, "epochs": 
 NAMED: dict[str, dict[str, Any]] = {
     "recency": {"role": "any"},
     "recency-destination": {"role": "destination"},
-    "popularity": {"role": "destination"},
+    "popularity": {},
     "edgebank": {"window": None},
     "node2vec": SKIP_GRAM,
     "graphsage": {"samples": (25, 10), "walks": 50, "length": 5, "negatives": 20, "head": "best"},
@@ -39,7 +39,7 @@ def test_a_method_has_the_settings_that_it_is_known_by(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LEARNERS)
-def test_a_learner_looks_at_validation_as_often_and_waits_as_long_as_tapgnn(name: str) -> None:
+def test_a_learner_validates_as_often_and_has_the_patience_of_tapgnn(name: str) -> None:
     method: Any = METHODS[name](seed=0)
     assert (method.validations, method.patience) == (Settings().validations, Settings().patience)
 
@@ -50,5 +50,5 @@ def test_node2vec_tries_the_values_of_the_reference_for_p_and_q() -> None:
     assert 1.0 in method.grid
 
 
-def test_tgn_and_dyrep_look_at_ten_neighbours() -> None:
-    assert (TGNNetwork.reads, DyRepNetwork.tells) == (10, 10)
+def test_tgn_and_dyrep_read_ten_neighbours() -> None:
+    assert (TGNNetwork.query_neighbours, DyRepNetwork.message_neighbours) == (10, 10)

@@ -1,5 +1,5 @@
-"""Leaks: no score at t depends on what happens at or after t, or on what else is asked; for every method there is,
-TAP-GNN included."""
+"""Leaks: no score at t depends on what happens at or after t, or on the other queries; for every method, TAP-GNN
+included."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from tapgnn.baselines import Method, replay
 from tapgnn.events import Events
-from tests.baselines.samples import EVERY, busy_log, make, parts, questions
+from tests.baselines.samples import EVERY, busy_log, make, parts, queries
 
 every_method = pytest.mark.parametrize("name", EVERY)
 TRAIN, VALID, STREAM = parts(busy_log())
@@ -49,7 +49,7 @@ def replaced(stream: Events, future: np.ndarray) -> Events:
 
 @every_method
 def test_nothing_at_or_after_the_query_changes_its_score(name: str) -> None:
-    src, dst, time = questions(STREAM, NODES)
+    src, dst, time = queries(STREAM, NODES)
     truth = fitted(name).replay(STREAM, src, dst, time)
     assert not np.isnan(truth).any()
     for t in np.unique(STREAM.time)[[0, 3, -2]]:
@@ -61,7 +61,7 @@ def test_nothing_at_or_after_the_query_changes_its_score(name: str) -> None:
 
 @every_method
 def test_what_happens_before_the_query_matters_to_those_that_see_history_alone(name: str) -> None:
-    src, dst, time = questions(STREAM, NODES)
+    src, dst, time = queries(STREAM, NODES)
     past = STREAM.time < STREAM.time[-1]
     truth = replay(fitted(name), STREAM, src, dst, time)
     changed = replay(fitted(name), STREAM.take(~past), src, dst, time)
@@ -70,7 +70,7 @@ def test_what_happens_before_the_query_matters_to_those_that_see_history_alone(n
 
 @every_method
 def test_the_methods_own_replay_gives_the_scores_of_the_reference(name: str) -> None:
-    asked = questions(STREAM, NODES)
+    asked = queries(STREAM, NODES)
     slow, fast = fitted(name), fitted(name)
     np.testing.assert_allclose(fast.replay(STREAM, *asked), replay(slow, STREAM, *asked), **CLOSE)
     later = (*asked[:2], asked[2] * 0 + 1e3)
@@ -78,8 +78,8 @@ def test_the_methods_own_replay_gives_the_scores_of_the_reference(name: str) -> 
 
 
 @every_method
-def test_a_score_does_not_depend_on_what_else_is_asked(name: str) -> None:
-    src, dst, time = questions(STREAM, NODES)
+def test_a_score_does_not_depend_on_the_other_queries(name: str) -> None:
+    src, dst, time = queries(STREAM, NODES)
     method = fitted(name)
     later = np.full(len(time), 1e3)
     together = method.score(src, dst, later)

@@ -13,13 +13,12 @@ import pytest
 
 import tapgnn as package
 from tapgnn import Config, cli
-from tapgnn.cli import app
-from tapgnn.cli import train as learn
+from tapgnn.cli import app, train
 from tapgnn.cli.options import Learning
 from tapgnn.data.reading.formats import FORMATS
 from tapgnn.errors import TapgnnError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.harness import PROTOCOLS
+from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.kernels import KERNELS
 from tapgnn.model.config import PRESETS
 from tapgnn.training.link_prediction import Settings
@@ -66,18 +65,15 @@ def test_help_names_every_choice_there_is():
 
 def test_the_defaults_that_help_shows_are_those_of_the_estimator():
     truth = TAPGNN().get_params()
-    shown = {
-        name: hint.__metadata__[0].show_default
-        for name, hint in inspect.get_annotations(Learning, eval_str=True).items()
-    }
+    shown = {field.name: field.metadata["option"].show_default for field in fields(Learning)}
     preset = {name for name in shown if truth.get(name) is None} - {"threads"}
-    assert {shown.pop(name) for name in preset} == {"of the preset"}
+    assert {shown.pop(name) for name in preset} == {"from the preset"}
     assert shown.pop("threads") == str(Learning().threads) == "1"
     assert shown.pop("preset") == truth["preset"]
     assert {name: float(Fraction(text)) for name, text in shown.items()} == {name: truth[name] for name in shown}
 
 
-@pytest.mark.parametrize("command", [learn.fit, learn.evaluate])
+@pytest.mark.parametrize("command", [train.fit, train.evaluate])
 def test_every_option_of_model_and_training_is_one_of_the_command_line(command):
     measured = {"origin", "span", "unit", "events", "edge_features", "node_features", "node_vectors"}
     wanted = {field.name for kind in (Config, Settings) for field in fields(kind)} - measured
@@ -118,9 +114,9 @@ assert not heavy, heavy
         ("evaluate log.csv --preset best", "preset 'best' is not one of"),
         ("evaluate log.csv --format excel", "log.csv does not exist"),
         ("inspect log.csv --config none.toml", "none.toml cannot be read"),
-        ("simulate log.xlsx", "end the name in one of .csv"),
+        ("simulate log.xlsx", "the file name must end in one of .csv"),
         ("simulate log.csv --fraud 2", "fraud share from 0 to 0.5"),
-        ("datasets download nothing", "no data set is called 'nothing'"),
+        ("datasets download nothing", "there is no data set 'nothing'"),
         ("datasets download reddit", "tapgnn datasets download reddit --unverified"),
         ("datasets download reddit --unverified --url ftp://x", "is not an http or https address"),
         ("rank nowhere a", "is not a saved model"),

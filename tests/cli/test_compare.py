@@ -9,7 +9,7 @@ import pytest
 
 from tapgnn.cli.compare import FIGURES, comparison_table
 from tapgnn.data import read_events
-from tapgnn.evaluation.harness import checksum
+from tapgnn.events import events_fingerprint
 from tests.cli.command import tapgnn
 
 
@@ -32,7 +32,7 @@ def test_the_json_has_every_figure_of_every_method(compared, log):
         assert 0 <= row["auc_mean"] <= 1
     assert (found["protocol"], found["seeds"], found["simulated"]) == ("paper", [0, 1], True)
     assert found["interrupted"] is False
-    assert found["data"]["sha256"] == checksum(read_events(log))
+    assert found["data"]["sha256"] == events_fingerprint(read_events(log))
     assert found["versions"]["torch"]
     assert outcome.out.count("\n") == 1
 
@@ -66,8 +66,8 @@ def test_a_failed_method_is_called_so_in_the_table():
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_path, monkeypatch):
-    def stop(step):
-        if step.place == 3:
+    def stop(progress):
+        if progress.place == 3:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr("tapgnn.cli.compare._tell", stop)
@@ -78,14 +78,14 @@ def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_p
     assert outcome.last["interrupted"] is True
     assert list(outcome.last["methods"]) == ["recency", "edgebank"]
     assert [len(row["runs"]) for row in outcome.last["methods"].values()] == [1, 1]
-    assert "those of the 2 of 4 runs that had ended" in outcome.err
+    assert "the results cover the 2 of 4 runs that were finished" in outcome.err
     assert "Traceback" not in outcome.err
     assert (tmp_path / "comparison.csv").exists()
 
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_before_anything_is_finished_writes_nothing(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda step: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda progress: os.kill(os.getpid(), signal.SIGINT))
     outcome = tapgnn("compare", log, "--methods", "recency", "--protocol", "paper", "--seeds", 1, "--out", tmp_path)
     assert (outcome.code, outcome.out) == (130, "")
     assert not list(tmp_path.iterdir())
@@ -125,10 +125,10 @@ def test_both_scores_of_graphsage_are_in_the_json_in_the_file_and_in_a_line_unde
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--methods", "tng"), "no method is called 'tng'; the methods are tapgnn"),
-        (("--methods", ","), "no method was named"),
+        (("--methods", "tng"), "there is no method 'tng'; the methods are tapgnn"),
+        (("--methods", ","), "no method was given"),
         (("--methods", "recency", "--protocol", "odd"), "protocol 'odd' is not one of"),
-        (("--methods", "recency", "--seeds", 0), "at least one seed"),
+        (("--methods", "recency", "--seeds", 0), "seeds and threads must be at least 1"),
     ],
 )
 def test_a_wrong_request_is_one_line(log, words, says):

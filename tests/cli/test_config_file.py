@@ -24,7 +24,7 @@ def test_hyphens_and_underscores_are_the_same_and_flags_are_true_or_false(tmp_pa
         config = put(tmp_path, "run.toml", f"{NAMES}{line}\n")
         outcome = tapgnn("inspect", log, "--config", config, "--json")
         assert outcome.last["events"] == 2
-        assert "1 bad rows left out; the first: odd.csv line 4: time 'soon'" in outcome.err
+        assert "1 row skipped; first: odd.csv line 4: time 'soon'" in outcome.err
     config = put(tmp_path, "run.toml", f"{NAMES}skip_bad_rows = false\n")
     assert "line 4: time 'soon'" in tapgnn("inspect", log, "--config", config).refusal
 
@@ -63,12 +63,12 @@ def test_numbers_name_columns_too(tmp_path):
         ("width = []", "width must be a number or a string, not []"),
         ("width = {a = 1}", "width must be a number or a string"),
         ("width = 2001-01-01", "width must be a number or a string"),
-        ("resume = 1", "resume is on or off; write true or false, not 1"),
+        ("resume = 1", "resume must be true or false, not 1"),
         ("width = ", "run.toml is not TOML"),
         ("width = 3\nwidth = 4", "run.toml is not TOML"),
         ("width = 0", "width must be at least 1"),
-        ("learning-rate = 0.1\nlearning_rate = 0.2", "'learning_rate' is given a second time, in another spelling"),
-        ("facts = true\nno-facts = true", "'no-facts' is given a second time"),
+        ("learning-rate = 0.1\nlearning_rate = 0.2", "'learning_rate' is given twice, under different names"),
+        ("statistics = true\nno-statistics = true", "'no-statistics' is given twice"),
     ],
 )
 def test_what_the_command_does_not_know_is_refused(line, says, tmp_path, log):

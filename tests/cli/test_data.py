@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tapgnn.data import DATASETS, checksum, describe, read_events
+from tapgnn.data import DATASETS, describe, read_events
 from tapgnn.data.simulation.payment_stream import simulate
+from tapgnn.file_integrity import file_sha256
 from tests.cli.command import tapgnn
 from tests.data.datasets.site import BODY, digest, served_site
 from tests.data.logs import put, same
@@ -40,7 +41,7 @@ def test_inspect_mentions_columns_that_are_not_used(tmp_path):
 
 def test_rows_left_out_are_mentioned_once_and_never_beside_a_refusal(tmp_path):
     log = put(tmp_path, "log.csv", "src,dst,time\na,b,soon\n")
-    assert "holds no events (1 bad rows)" in tapgnn("inspect", log, "--skip-bad-rows").refusal
+    assert "contains no events (1 row skipped; first: " in tapgnn("inspect", log, "--skip-bad-rows").refusal
 
 
 def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
@@ -48,20 +49,20 @@ def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
     assert "tapgnn datasets download fb-forum" in tapgnn("inspect", "fb-forum").refusal
     put(tmp_path, "fb-forum.edges", "1 2 3\n")
-    assert "is damaged, or not the known copy" in tapgnn("inspect", "fb-forum").refusal
+    assert "is damaged, or not a known copy" in tapgnn("inspect", "fb-forum").refusal
     path = put(tmp_path, "fb-forum.edges", "".join(f"{row % 9} {row % 7} {row}\n" for row in range(33_720)))
-    put(tmp_path, "fb-forum.edges.sha256", checksum(path))
+    put(tmp_path, "fb-forum.edges.sha256", file_sha256(path))
     assert tapgnn("inspect", "fb-forum", "--json").last["name"] == "fb-forum"
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
-    assert "nowhere, where no folder is" in tapgnn("inspect", "fb-forum").refusal
-    assert "nowhere, where no folder is" in tapgnn("datasets", "list").err
+    assert "nowhere, which is not a folder" in tapgnn("inspect", "fb-forum").refusal
+    assert "nowhere, which is not a folder" in tapgnn("datasets", "list").err
     monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path))
-    assert "no folder is; fb-forum comes from the cache" in tapgnn("inspect", "fb-forum").err
+    assert "is not a folder; fb-forum is read from the cache" in tapgnn("inspect", "fb-forum").err
 
 
 def test_a_name_of_the_temporal_graph_benchmark_says_what_is_missing(monkeypatch):
     pytest.importorskip("tgb", reason="py-tgb is not installed")
-    assert "is not there; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
+    assert "does not exist; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
     monkeypatch.setitem(sys.modules, "tgb.linkproppred.dataset", None)
     assert "needs the package py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
 
@@ -73,7 +74,7 @@ def test_a_simulated_file_holds_the_simulated_events(ending, tmp_path):
     same(read_events(path), simulate(**SIZE, seed=3, fraud=0.02))
     assert outcome.last["simulated"] is True
     assert outcome.last["fraudulent_events"] == 40
-    assert "2,000 simulated payments over 9 days, 40 of them fraud" in outcome.err
+    assert "2,000 simulated payments over 9 days, 40 of them fraudulent" in outcome.err
     assert sorted(file.name for file in path.parent.iterdir()) == [path.name, f"{path.name}.simulated.json"]
 
 
@@ -107,10 +108,10 @@ def test_a_data_set_is_downloaded_verified_and_found(tmp_path, monkeypatch):
     monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path / "cache"))
     with served_site() as site:
         words = ("datasets", "download", "fb-forum", "--url", site.url())
-        assert "the SHA-256 is" in tapgnn(*words).refusal
+        assert "the known hash: expected" in tapgnn(*words).refusal
         outcome = tapgnn(*words, "--sha256", digest(BODY), "--json")
         path = tmp_path / "cache" / "fb-forum.edges"
-        assert outcome.last == {"name": "fb-forum", "path": str(path), "sha256": checksum(path)}
+        assert outcome.last == {"name": "fb-forum", "path": str(path), "sha256": file_sha256(path)}
         assert path.read_bytes() == BODY
         elsewhere = tapgnn(*words, "--sha256", digest(BODY), "--folder", tmp_path / "here")
         assert f"set TAPGNN_DATA={tmp_path / 'here'}" in elsewhere.err
@@ -124,7 +125,7 @@ def test_the_note_beside_a_simulated_file_says_how_it_was_made(tmp_path):
     tapgnn("simulate", path, *OPTIONS, "--seed", 5)
     note = json.loads((tmp_path / "log.csv.simulated.json").read_text())
     assert {name: note[name] for name in SIZE} == SIZE
-    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, checksum(path), "log_amount")
+    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, file_sha256(path), "log_amount")
 
 
 def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_the_whole(tmp_path):

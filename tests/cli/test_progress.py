@@ -7,18 +7,22 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tapgnn.cli import progress as watching
-from tapgnn.cli.progress import Board, Screen
+from tapgnn.cli import progress
+from tapgnn.cli.progress import Screen, TensorBoardLog
 from tapgnn.errors import ConfigError
-from tapgnn.training.link_prediction import Progress as Step
+from tapgnn.training.link_prediction import TrainingProgress
 
-STEPS = [Step(0, 50, 100, 0.7, 900.0), Step(0, 100, 100, 0.6, 1100.0, 0.8), Step(1, 100, 100, 0.5, 1000.0, 0.75)]
+STEPS = [
+    TrainingProgress(0, 50, 100, 0.7, None),
+    TrainingProgress(0, 100, 100, 0.6, 1100.0, 0.8),
+    TrainingProgress(1, 100, 100, 0.5, 1000.0, 0.75),
+]
 
 
 def shown(monkeypatch, terminal, seeds=1):
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=80)
-    monkeypatch.setattr(watching, "Console", lambda stderr: console)
+    monkeypatch.setattr(progress, "Console", lambda stderr: console)
     monkeypatch.setattr("tapgnn.cli.output.Console", lambda stderr: console)
     with Screen("here it begins", 2, seeds) as screen:
         for seed in range(seeds):
@@ -39,8 +43,8 @@ def test_a_terminal_shows_a_bar_with_speed_loss_auc_and_remaining_time(monkeypat
 def test_elsewhere_every_validation_is_a_line(monkeypatch):
     assert shown(monkeypatch, terminal=False).splitlines() == [
         "here it begins",
-        "epoch 1.00 of 2  loss 0.6000  validation AUC 0.8000  910 events/s  best so far",
-        "epoch 2.00 of 2  loss 0.5000  validation AUC 0.7500  914 events/s",
+        "epoch 1.00 of 2  loss 0.6000  validation AUC 0.8000  1,100 events/s  best so far",
+        "epoch 2.00 of 2  loss 0.5000  validation AUC 0.7500  1,000 events/s",
     ]
     lines = shown(monkeypatch, terminal=False, seeds=2).splitlines()
     assert lines[3].startswith("seed 1  epoch 1.00 of 2")
@@ -50,11 +54,11 @@ def test_elsewhere_every_validation_is_a_line(monkeypatch):
 def test_tensorboard_that_is_not_installed_is_a_clear_error(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(ConfigError, match=r"pip install 'tapgnn\[tensorboard\]'"):
-        Board(tmp_path)
+        TensorBoardLog(tmp_path)
 
 
 def test_tensorboard_holds_every_step(tmp_path):
-    board = Board(tmp_path)
+    board = TensorBoardLog(tmp_path)
     for step in STEPS:
         board.step(step)
     board.close()

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 
-import numba
 import numpy as np
 import pytest
 import torch
@@ -14,8 +13,9 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tapgnn import TAPGNN
 from tapgnn.cli.results import verdict
 from tapgnn.data import load_dataset, read_events
-from tapgnn.evaluation.harness import checksum
-from tapgnn.evaluation.harness import evaluate as library_evaluate
+from tapgnn.evaluation import evaluate as library_evaluate
+from tapgnn.events import events_fingerprint
+from tapgnn.threads import set_threads
 from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
 
@@ -26,10 +26,9 @@ FILES |= {"state.safetensors", "vocabulary.json", "weights.safetensors"}
 @pytest.fixture
 def one_thread():
     """The bits of a training depend on the number of threads; --threads is for the whole process."""
-    before = torch.get_num_threads(), numba.get_num_threads()
+    before = torch.get_num_threads()
     yield ("--threads", "1")
-    torch.set_num_threads(before[0])
-    numba.set_num_threads(before[1])
+    set_threads(before)
 
 
 def points(folder):
@@ -45,12 +44,22 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.last["name"] == "payments.csv"
     assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
     assert outcome.last["classification"]["positives"] == 150
-    assert outcome.last["data_sha256"] == checksum(load_dataset(log))
+    assert outcome.last["data_sha256"] == events_fingerprint(load_dataset(log))
     page = (folder / "report.html").read_text()
     assert "imulated" in page
     assert "recency" in page
     assert "validation AUC" in outcome.err
-    assert "labels: AUC" in outcome.err
+    assert "classifier: AUC" in outcome.err
+
+
+def test_console_report_and_files_tell_one_throughput(fitted):
+    folder, outcome = fitted
+    told = f"{outcome.last['events_per_s']:,.0f} events/s"
+    validations = [line for line in outcome.err.splitlines() if "validation AUC" in line and "events/s" in line]
+    assert told in validations[-1]
+    assert f"Training throughput: {told}." in (folder / "report.html").read_text()
+    last = (folder / "metrics.jsonl").read_text().splitlines()[-1]
+    assert json.loads(last)["events_per_s"] == outcome.last["events_per_s"]
 
 
 def test_the_report_of_a_fit_speaks_of_validation_and_not_of_a_test(model):
@@ -65,11 +74,11 @@ def test_a_model_is_not_written_over_unless_that_is_asked_for(log, tmp_path):
     options = ("fit", log, "--out", tmp_path, *SMALL)
     assert tapgnn(*options).code == 0
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    assert "already holds a model; pass --force" in tapgnn(*options).refusal
+    assert "already contains a model; pass --force" in tapgnn(*options).refusal
     assert "not both" in tapgnn(*options, "--force", "--resume").refusal
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     (tmp_path / "model.json").unlink()
-    assert "already holds a model" in tapgnn(*options).refusal
+    assert "already contains a model" in tapgnn(*options).refusal
     assert tapgnn(*options, "--force", "--seed", 1, "--json").last["params"]["seed"] == 1
     assert TAPGNN.load(tmp_path).seed == 1
 
@@ -160,7 +169,7 @@ def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeyp
     monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
     outcome = tapgnn("fit", log, "--out", tmp_path / "model", *SMALL)
     assert outcome.code == 130
-    assert "nothing to keep" in outcome.err
+    assert "nothing was saved" in outcome.err
     assert not (tmp_path / "model" / "model.json").exists()
 
 
@@ -188,8 +197,8 @@ def test_ctrl_c_in_a_later_seed_keeps_the_complete_ones_and_says_so(log, tmp_pat
     assert outcome.last["seeds"] == [0]
     assert outcome.last["interrupted"] is True
     assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
-    assert "those of the 1 of 3 seeds that were complete" in outcome.err
-    assert "stopped before the others" in (tmp_path / "report.html").read_text()
+    assert "the results cover the 1 of 3 seeds that were completed" in outcome.err
+    assert "interrupted before the others" in (tmp_path / "report.html").read_text()
 
 
 def test_metrics_of_a_cut_line_and_of_epochs_to_be_done_again_are_dropped(log, tmp_path, one_thread):
@@ -212,9 +221,9 @@ def test_resume_needs_a_checkpoint_of_the_same_training(log, model, tmp_path):
 @pytest.mark.parametrize(
     ("labels", "words", "says"),
     [
-        (None, ("--classify",), "there is no label to learn"),
-        ([0] * 40, ("--classify",), "only one kind of label"),
-        ([1] * 20 + [0] * 20, ("--label", "kind"), "the next 15 % of the events have only one kind of label"),
+        (None, ("--classify",), "the log has no labels"),
+        ([0] * 40, ("--classify",), "all have the same class"),
+        ([1] * 20 + [0] * 20, ("--label", "kind"), "the next 15 % of the events all have the same class"),
     ],
 )
 def test_labels_that_cannot_be_learnt_are_refused_before_the_training(labels, words, says, tmp_path):
@@ -231,18 +240,18 @@ def test_naming_a_label_learns_it_and_a_log_with_labels_offers_to(log, tmp_path)
     assert named.last["classification"]["test_auc"] > 0
     silent = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--json")
     assert silent.last["classification"] is None
-    assert "--classify learns them too" in silent.err
+    assert "pass --classify to train a classifier" in silent.err
     refused = tapgnn("fit", log, "--out", tmp_path / "c", *SMALL, "--label", "label", "--no-classify", "--json")
     assert refused.last["classification"] is None
 
 
-def test_evaluate_gives_what_the_library_gives_with_the_heuristics_beside_it(log, tmp_path):
+def test_evaluate_gives_what_the_library_gives_beside_the_trivial_methods(log, tmp_path):
     outcome = tapgnn("evaluate", log, *SMALL, "--protocol", "paper", "--seeds", 2, "--json", "--out", tmp_path)
     events = load_dataset(log)
     truth = library_evaluate(events, TAPGNN(width=16, epochs=1), "paper", 2).results
     assert outcome.last == {"name": "payments.csv", "simulated": True, **json.loads(json.dumps(truth))}
     assert outcome.last == json.loads((tmp_path / "evaluation.json").read_text())
-    assert outcome.last["data_sha256"] == checksum(events)
+    assert outcome.last["data_sha256"] == events_fingerprint(events)
     assert outcome.last["seeds"] == [0, 1]
     assert {"auc_mean", "auc_std", "baselines", "versions", "protocol"} <= set(outcome.last)
     assert all("auc_mean" in row for row in outcome.last["baselines"].values())
@@ -257,7 +266,7 @@ def test_the_strict_protocol_is_the_default_and_the_table_goes_to_standard_outpu
     assert outcome.code == 0
     assert "protocol strict" in outcome.out
     assert "MRR" in outcome.out
-    for kind in ("known nodes", "new nodes", "historical", "inductive"):
+    for kind in ("AUC by negative type", "seen nodes", "unseen nodes", "historical", "inductive"):
         assert kind in outcome.out
     assert "the best trivial method" in outcome.err
 
@@ -280,7 +289,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(command, 
 
 
 def test_results_are_printed_even_where_the_files_cannot_be_written(log, tmp_path):
-    (tmp_path / "evaluation.json.part").mkdir()
+    (tmp_path / "evaluation.json").mkdir()
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 1, "--json", "--out", tmp_path)
     assert outcome.code == 2
     assert outcome.last["auc_mean"] > 0.5
@@ -299,21 +308,21 @@ def test_a_simulation_with_too_little_fraud_names_the_option(tmp_path):
     path = tmp_path / "few.csv"
     tapgnn("simulate", path, "--events", 500, "--accounts", 60, "--merchants", 20, "--days", 9, "--fraud", 0.002)
     refusal = tapgnn("fit", path, "--out", tmp_path / "model", "--classify").refusal
-    assert "more fraud with --fraud 0.05, or leave --classify and --label out" in refusal
+    assert "more fraud with --fraud 0.05, or omit --classify and --label" in refusal
 
 
 @pytest.mark.parametrize(
     ("own", "rival", "spread", "says"),
     [
         (0.9, 0.8, 0.0, "AUC 0.9000, 0.1000 above the best trivial method, recency (0.8000)"),
-        (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): here the model has learnt nothing"),
+        (0.8, 0.9, 0.0, "0.1000 below the best trivial method, recency (0.9000): on this log the trivial method is"),
         (0.90002, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (0.9, 0.9, 0.0, "AUC 0.9000, level with the best trivial method, recency (0.9000)"),
         (
             0.9,
             0.901,
             0.002,
-            "level with the best trivial method, recency (0.9010): the difference is within the spread",
+            "level with the best trivial method, recency (0.9010): the difference is within the standard deviation",
         ),
     ],
 )

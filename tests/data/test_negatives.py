@@ -15,7 +15,7 @@ from tapgnn.data.negatives import (
     Kind,
     NegativeSampler,
     candidates,
-    chance,
+    rng_for,
     sample_negatives,
 )
 from tapgnn.data.splits import Split, split_strict
@@ -133,7 +133,7 @@ def test_impossible_wishes_are_refused() -> None:
 def test_what_a_seed_deals_for_one_purpose_says_nothing_of_the_others() -> None:
     log = Events.from_arrays(np.arange(2_000) % 500, 500 + np.arange(2_000) % 500, np.arange(2_000.0))
     sampler = NegativeSampler(log)
-    streams = {f"{purpose} {seed}": chance(seed, purpose) for purpose in PURPOSES for seed in (0, 1)}
+    streams = {f"{purpose} {seed}": rng_for(seed, purpose) for purpose in PURPOSES for seed in (0, 1)}
     streams |= {f"plain {seed}": np.random.default_rng(seed) for seed in (0, 1)}
     dealt = {name: sampler.draw(log.src, log.dst, rng) for name, rng in streams.items()}
     for one, other in itertools.combinations(dealt, 2):

@@ -13,10 +13,12 @@ from tapgnn.evaluation.metrics import (
     auc,
     auc_along_time,
     average_precision,
+    best_threshold,
     calibration,
     hits,
     mrr,
     ranks,
+    sigmoid,
 )
 
 # Few distinct scores, so that most of them tie.
@@ -114,6 +116,24 @@ def test_the_calibration_error_is_the_weighted_gap_of_its_bins(rows: list[tuple[
 def test_perfect_probabilities_have_no_calibration_error_and_full_accuracy() -> None:
     assert calibration([0, 0, 1], [0.0, 0.0, 1.0]).error == 0.0
     assert accuracy([0, 0, 1], [0.0, 0.4, 0.5]) == 1.0
+
+
+@pytest.mark.parametrize(
+    "scores", [[0.9, 0.1, 0.7, 0.3], [1.0, 1.0, 0.0, 0.0], [-np.inf, 3.0, 2.0, -np.inf], [1.0] * 4]
+)
+@pytest.mark.parametrize("labels", [[1, 0, 1, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+def test_no_other_threshold_is_better(scores: list[float], labels: list[int]) -> None:
+    labels, scores = np.array(labels), np.array(scores)
+    found = accuracy(labels, scores, best_threshold(labels, scores))
+    for threshold in (*scores, 0.2, 0.5, 0.8):
+        said = scores >= threshold
+        # Saying no to all is not among the choices: half of the questions are positive.
+        if said.any():
+            assert found >= (said == (labels == 1)).mean()
+
+
+def test_sigmoid_does_not_overflow() -> None:
+    np.testing.assert_allclose(sigmoid(np.array([-1e4, 0.0, 1e4])), [0.0, 0.5, 1.0])
 
 
 def test_scores_that_cannot_be_compared_are_refused() -> None:

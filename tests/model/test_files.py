@@ -9,9 +9,10 @@ from safetensors.torch import save_file
 from tapgnn import Events, load_model, save_model
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.model import model_hash
-from tapgnn.model.files import load_state, save_state
+from tapgnn.model.files import load_state
 
-from ..streams import assert_same_state, tiny_model
+from ..streams import KERNEL_NAMES, assert_same_state, tiny_model
+from .damage import flip_byte, reseal
 
 
 @pytest.fixture
@@ -54,25 +55,32 @@ def test_a_type_that_could_not_be_read_back_is_not_saved(saved, tmp_path):
         save_model(saved[1].bfloat16(), tmp_path / "half")
 
 
-def test_a_state_comes_back_for_its_model_only(saved, tmp_path):
-    folder, model = saved
+def test_a_state_comes_back_with_its_model(saved, tmp_path):
+    _, model = saved
     events = Events.from_arrays(["a", "later"], ["b", "a"], [5.0, 6.0], vocabulary=model.vocabulary)
     _, state = model.advance(events, model.empty_state())
-    save_state(state, tmp_path / "state.safetensors", model_hash(folder))
-    again = load_state(tmp_path / "state.safetensors", model_hash(folder))
-    assert_same_state(state, again, tolerance=0)
-    with pytest.raises(ModelFileError, match="another model"):
-        load_state(tmp_path / "state.safetensors", "0" * 64)
-    flip_byte(tmp_path / "state.safetensors")
-    (tmp_path / "state.safetensors").write_bytes(b"short")
-    with pytest.raises(ModelFileError, match="damaged"):
-        load_state(tmp_path / "state.safetensors", model_hash(folder))
+    save_model(model, tmp_path / "with", state)
+    assert_same_state(state, load_state(tmp_path / "with", load_model(tmp_path / "with")), tolerance=0)
+    assert model_hash(tmp_path / "with") == model_hash(saved[0])
 
 
-def flip_byte(path):
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
+@pytest.mark.parametrize("kernel", KERNEL_NAMES)
+def test_a_state_of_any_kernel_comes_back_also_when_it_is_empty(kernel, tmp_path):
+    events = Events.from_arrays(["a", "b"], ["b", "b"], [1.0, 2.0])
+    model = tiny_model(kernel, events.vocabulary)
+    empty, (_, full) = model.empty_state(), model.advance(events, model.empty_state())
+    for state in (empty, full):
+        save_model(model, tmp_path, state)
+        assert_same_state(state, load_state(tmp_path, model), tolerance=0)
+
+
+def test_a_state_of_another_model_is_refused(saved, tmp_path):
+    folder, model = saved
+    events = Events.from_arrays(["a"], ["b"], [5.0], vocabulary=model.vocabulary)
+    save_model(model, tmp_path / "with", model.advance(events, model.empty_state())[1])
+    (folder / "state.safetensors").write_bytes((tmp_path / "with" / "state.safetensors").read_bytes())
+    with pytest.raises(ModelFileError, match=r"state.safetensors is not listed in model.json"):
+        load_state(folder, model)
 
 
 def edit(key, value):
@@ -92,17 +100,22 @@ def other_weights(folder):
     ("damage", "words"),
     [
         (lambda folder: (folder / "model.json").unlink(), "model.json is missing"),
-        (lambda folder: (folder / "model.json").write_text("{"), "not JSON"),
-        (lambda folder: (folder / "model.json").write_text("[]"), "no format"),
+        (lambda folder: (folder / "model.json").write_text("{"), "model.json has invalid content"),
+        (lambda folder: (folder / "model.json").write_text("[]"), "model.json has invalid content"),
         (lambda folder: (folder / "weights.safetensors").unlink(), "weights.safetensors is missing"),
         (lambda folder: flip_byte(folder / "weights.safetensors"), "checksum"),
         (lambda folder: flip_byte(folder / "vocabulary.json"), "checksum"),
         (lambda folder: (folder / "vocabulary.json").write_bytes(b""), "checksum"),
         (other_weights, "checksum"),
         (edit("format", 99), "upgrade tapgnn"),
-        (edit("dtype", "int8"), "do not describe one model"),
-        (edit("nodes", 1), "do not describe one model"),
-        (edit("config", {"depth": 3}), "unknown option"),
+        (edit("format", 1), "fit the model again with this version"),
+        (edit("dtype", "float32"), "its own checksum"),
+        (edit("nodes", 1), "its own checksum"),
+        (edit("config", {}), "its own checksum"),
+        (lambda folder: reseal(folder, dtype="int8"), "int8"),
+        (lambda folder: reseal(folder, dtype="float32"), "torch.float64"),
+        (lambda folder: reseal(folder, nodes=1), "inputs.vectors.weight is"),
+        (lambda folder: reseal(folder, config={"depth": 3}), "unknown option"),
     ],
 )
 def test_a_damaged_or_newer_model_is_refused_in_one_line(saved, damage, words):

@@ -292,3 +292,26 @@ def test_statistics_are_encoded_the_same_in_plain_torch(data):
         encoder.calibrate(encoder.plain(*asked))
         for found, plain in zip(*(form(encoder, *asked) for form in ENCODERS), strict=True):
             torch.testing.assert_close(found, plain, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    "preset", [{"kernel": "adaptive", "time_width": 0}, {**PRESETS["paper"], "kernel": "attention"}]
+)
+@pytest.mark.parametrize("size", [3, 600])
+def test_dropout_depends_on_the_mode_of_the_model_and_not_on_gradients_or_the_number_of_events(preset, size):
+    rng = np.random.default_rng(0)
+    events = Events.from_arrays(*rng.integers(0, 20, (2, size)), np.arange(size) + 1e9)
+    options = {**preset, "width": 8, "identity_dropout": 0.5, "dropout": 0.5}
+    model = tiny_model(vocabulary=events.vocabulary, **options)
+
+    def numbers(gradients):
+        torch.manual_seed(0)
+        with torch.set_grad_enabled(gradients):
+            trace, state = model.advance(events, model.empty_state())
+            return trace.embedding.detach(), model.score(state, events.src, events.dst, 2e9).detach()
+
+    steady = numbers(gradients=False)
+    model.train()
+    for with_gradients, without, dropped_nothing in zip(numbers(True), numbers(False), steady, strict=True):
+        torch.testing.assert_close(without, with_gradients, rtol=1e-10, atol=1e-10)
+        assert not torch.allclose(without, dropped_nothing)

@@ -103,7 +103,7 @@ def test_the_page_of_a_command_has_every_section_and_says_that_the_log_is_simula
 ) -> None:
     page = browser.new_page()
     shared = {"results", "ranking", "steadiness", "training", "map", "data", "settings"}
-    for name, more in (("evaluate", {"kinds"}), ("fit", {"classification"})):
+    for name, more in (("evaluate", {"negative-types"}), ("fit", {"classification"})):
         page.goto(pages[name].as_uri())
         assert {section.get_attribute("id") for section in page.locator("section[id]").all()} >= shared | more
         assert page.locator(".badge").inner_text().lower() == "simulated data"

@@ -150,9 +150,9 @@ def test_any_numbers_give_a_page(
     ("own", "spread", "other", "state", "words"),
     [
         (0.968, 0.002, 0.933, "ahead", "0.035 above the best trivial baseline, recency"),
-        (0.9925, 0.001, 0.9921, "level", "0.0004 is within the spread over seeds"),
-        (0.90002, 0.0, 0.9, "level", "Level with the best trivial baseline, recency"),
-        (0.9, 0.0, 0.9, "level", "Level with the best trivial baseline, recency"),
+        (0.9925, 0.001, 0.9921, "level", "0.0004 is within the standard deviation over seeds"),
+        (0.90002, 0.0, 0.9, "level", "On par with the best trivial baseline, recency"),
+        (0.9, 0.0, 0.9, "level", "On par with the best trivial baseline, recency"),
         (0.871, 0.004, 0.912, "behind", "0.041 below the best trivial baseline, recency"),
     ],
 )
@@ -226,12 +226,12 @@ def test_every_colour_can_be_read_on_light_and_on_dark() -> None:
             assert contrast(theme[shade], theme["card"]) >= 2.7, shade
 
 
-def test_kinds_of_questions_have_a_table_of_their_own() -> None:
+def test_negative_types_have_a_table_of_their_own() -> None:
     marks = {"auc_mean": 0.9, "hits10_mean": 0.8, "transductive_auc_mean": 0.95, "inductive_negatives_auc_mean": 0.6}
     page = Document(render_report(Report(title="strict", metrics={"tapgnn": marks, "recency": {"auc_mean": 0.8}})))
     tables = {table.all("caption")[0].text: table for table in page.all("table")}
     heads = {name: [head.text for head in table.all("th")] for name, table in tables.items()}
     assert {"AUC", "Hits@10"} <= set(heads["Results on the test period"])
-    assert "AUC, known nodes" not in heads["Results on the test period"]
-    assert {"AUC, known nodes", "AUC, inductive"} <= set(heads["Results by kind of question"])
-    assert page.find("kinds") is not None
+    assert "AUC, seen nodes" not in heads["Results on the test period"]
+    assert {"AUC, seen nodes", "AUC, inductive negatives"} <= set(heads["Results by node and negative type"])
+    assert page.find("negative-types") is not None

@@ -1,7 +1,6 @@
-"""Baselines: one file a method, all behind the one protocol class `Method`.
+"""Baselines: one file per method, all behind the one interface `Method`.
 
-`METHODS` is the table of them: `METHODS[name](seed=..., ...)` builds one. A method's module, and the packages that it
-needs, are imported only then.
+`METHODS[name](seed=..., ...)` builds a method. Its module, and the packages that it needs, are imported only then.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from tapgnn.baselines.trivial.recency import Recency
 __all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
 
 
-def _without_chance(make: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
-    """A method that draws nothing: it takes a seed like the others, and has no use for it."""
+def _deterministic(make: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
+    """A method without randomness: it accepts a seed, as the others do, and ignores it."""
 
     def build(seed: int = 0, **settings: Any) -> Method:
         return make(**fixed, **settings)
@@ -27,30 +26,30 @@ def _without_chance(make: Callable[..., Method], **fixed: Any) -> Callable[..., 
     return build
 
 
-def _lazily(module: str, name: str, **fixed: Any) -> Callable[..., Method]:
+def _lazy(module: str, name: str) -> Callable[..., Method]:
     """A method whose module is imported when it is first built."""
 
     def build(**settings: Any) -> Method:
-        method: Method = getattr(import_module(f"tapgnn.baselines.{module}"), name)(**fixed, **settings)
+        method: Method = getattr(import_module(f"tapgnn.baselines.{module}"), name)(**settings)
         return method
 
     return build
 
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "recency": _without_chance(Recency, role="any"),
-    "recency-destination": _without_chance(Recency, role="destination"),
-    "popularity": _without_chance(Popularity),
-    "edgebank": _without_chance(EdgeBank),
-    "node2vec": _lazily("static.node2vec", "Node2Vec"),
-    "graphsage": _lazily("static.graphsage", "GraphSAGE"),
-    "graphsage-star": _lazily("sampled.graphsage_star", "GraphSAGEStar"),
-    "ctdne": _lazily("static.ctdne", "CTDNE"),
-    "htne": _lazily("static.htne", "HTNE"),
-    "tnode": _lazily("static.tnode", "TNODE"),
-    "tgat": _lazily("sampled.tgat", "TGAT"),
-    "tdgnn": _lazily("sampled.tdgnn", "TDGNN"),
-    "jodie": _lazily("memory.jodie", "JODIE"),
-    "tgn": _lazily("memory.tgn", "TGN"),
-    "dyrep": _lazily("memory.dyrep", "DyRep"),
+    "recency": _deterministic(Recency, role="any"),
+    "recency-destination": _deterministic(Recency, role="destination"),
+    "popularity": _deterministic(Popularity),
+    "edgebank": _deterministic(EdgeBank),
+    "node2vec": _lazy("static.node2vec", "Node2Vec"),
+    "graphsage": _lazy("static.graphsage", "GraphSAGE"),
+    "graphsage-star": _lazy("sampled.graphsage_star", "GraphSAGEStar"),
+    "ctdne": _lazy("static.ctdne", "CTDNE"),
+    "htne": _lazy("static.htne", "HTNE"),
+    "tnode": _lazy("static.tnode", "TNODE"),
+    "tgat": _lazy("sampled.tgat", "TGAT"),
+    "tdgnn": _lazy("sampled.tdgnn", "TDGNN"),
+    "jodie": _lazy("memory.jodie", "JODIE"),
+    "tgn": _lazy("memory.tgn", "TGN"),
+    "dyrep": _lazy("memory.dyrep", "DyRep"),
 }

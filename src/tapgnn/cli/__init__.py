@@ -1,23 +1,23 @@
 """The command line: `tapgnn COMMAND ...`.
 
-    app.py        the commands by name, and what becomes of an error: one line and exit code 2
-    options.py    the options that several commands share, as dataclasses
-    config.py     --config run.toml: the same options from a file
-    output.py     what is printed where, and JSON
-    log.py        EVENTS: a path or a registered name, read with the options of the reader
-    watching.py   a training on the screen, in metrics.jsonl and in TensorBoard
-    data.py       inspect, datasets, simulate
-    learn.py      fit, evaluate
-    outcome.py    what a fitted model is worth, and the report of it
-    queries.py    the questions of embed, score and rank
-    ask.py        embed, score, rank, classify
-    compare.py    compare: the published and the trivial methods beside TAP-GNN
-    serve.py      serve, token: a live engine behind HTTP, and the keys to it
-    replay.py     replay: a log through a live engine, with a dashboard
-    migrate.py    migrate: the journal of an engine into another model
+    app.py              the commands and their error handling: one line and exit code 2
+    options.py          options shared by several commands, as dataclasses
+    config_file.py      --config run.toml: the same options from a file
+    output.py           tables, messages, JSON and CSV
+    events_argument.py  EVENTS: a path or the name of a data set
+    progress.py         training progress on the screen, in metrics.jsonl and in TensorBoard
+    data.py             inspect, datasets, simulate
+    train.py            fit, evaluate
+    results.py          result tables and reports of fit and evaluate
+    query_input.py      the nodes and times of embed, score and rank
+    query.py            embed, score, rank, classify
+    compare.py          compare: published and trivial methods alongside TAP-GNN
+    serve.py            serve, token: a live engine behind HTTP, and its access tokens
+    replay.py           replay: stream a log through a live engine, with a dashboard
+    migrate.py          migrate: move the journal of an engine to another model
 
-Nothing heavy is imported before a command runs, so that help is quick. Results go to standard output, everything said
-on the way to standard error; with --json, standard output ends with one JSON object.
+Heavy modules are imported only when a command runs, so that help is fast. Results go to standard output, messages to
+standard error; with --json, standard output ends with one JSON object.
 """
 
 from tapgnn.cli.app import main

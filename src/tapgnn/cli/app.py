@@ -1,7 +1,7 @@
-"""The commands by name, and what becomes of an error.
+"""The commands and their error handling.
 
-A user's mistake is one line on standard error and exit code 2; Ctrl-C is exit code 130; anything else that goes wrong
-is ours, and keeps its traceback.
+A user's mistake is one line on standard error and exit code 2; Ctrl-C is exit code 130; any other error is a bug and
+keeps its traceback.
 """
 
 from __future__ import annotations
@@ -13,36 +13,33 @@ from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import compare, data, migrate, replay, serve
-from tapgnn.cli import config_file as config
-from tapgnn.cli import query as ask
-from tapgnn.cli import train as learn
+from tapgnn.cli import compare, config_file, data, migrate, query, replay, serve, train
 from tapgnn.errors import TapgnnError
 
-HELP = """Learn who will meet whom, and when, from a log of events.
+HELP = """Learn from a log of events who will interact with whom, and when.
 
 EVENTS is a file (CSV, TSV, Parquet, JSON lines, .edges; text also as .gz) with a source, a destination \
-and a time on every row, or the name of a public data set (see 'tapgnn datasets list').
+and a time in every row, or the name of a public data set (see 'tapgnn datasets list').
 
-A first round:
-[cyan]tapgnn simulate payments.csv[/cyan]             a simulated log, if you have none
-[cyan]tapgnn inspect payments.csv[/cyan]              what is in it
-[cyan]tapgnn evaluate payments.csv --seeds 1[/cyan]   is a model better than trivial methods?
-[cyan]tapgnn fit payments.csv --out model[/cyan]      train, save, report
+Getting started:
+[cyan]tapgnn simulate payments.csv[/cyan]             simulate a log, if you have none
+[cyan]tapgnn inspect payments.csv[/cyan]              show its statistics
+[cyan]tapgnn evaluate payments.csv --seeds 1[/cyan]   compare a model with trivial methods
+[cyan]tapgnn fit payments.csv --out model[/cyan]      train and save a model, with a report
 [cyan]tapgnn rank model a00046[/cyan]                 whom will this account pay next?
 """
-# Typer brings its own copy of click from some version on; in all of them BadParameter is a usage error.
+# Newer versions of typer bundle click; in all versions BadParameter is a usage error.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
 _STYLE = {"rich_markup_mode": "rich", "add_completion": False, "pretty_exceptions_enable": False}
 _HELP_NAMES = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
 app = typer.Typer(help=HELP, invoke_without_command=True, context_settings=_HELP_NAMES, **_STYLE)  # type: ignore[arg-type]
-datasets = typer.Typer(help="List the public data sets of the paper, and download them.", context_settings=_HELP_NAMES)
+datasets = typer.Typer(help="List and download the public data sets of the paper.", context_settings=_HELP_NAMES)
 
 
 def _paragraphs(command: Callable[..., None]) -> str:
-    """The docstring of a command as help shows it: whole paragraphs, to be broken where the screen ends."""
+    """The docstring of a command as whole paragraphs, which help wraps to the width of the screen."""
     text = inspect.cleandoc(command.__doc__ or "")
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
@@ -50,13 +47,13 @@ def _paragraphs(command: Callable[..., None]) -> str:
 for _name, _command, _panel in (
     ("inspect", data.inspect, "Data"),
     ("simulate", data.simulate, "Data"),
-    ("evaluate", learn.evaluate, "Learning"),
-    ("compare", compare.compare, "Learning"),
-    ("fit", learn.fit, "Learning"),
-    ("embed", ask.embed, "Asking a fitted model"),
-    ("score", ask.score, "Asking a fitted model"),
-    ("rank", ask.rank, "Asking a fitted model"),
-    ("classify", ask.classify, "Asking a fitted model"),
+    ("evaluate", train.evaluate, "Training and evaluation"),
+    ("compare", compare.compare, "Training and evaluation"),
+    ("fit", train.fit, "Training and evaluation"),
+    ("embed", query.embed, "Querying a fitted model"),
+    ("score", query.score, "Querying a fitted model"),
+    ("rank", query.rank, "Querying a fitted model"),
+    ("classify", query.classify, "Querying a fitted model"),
     ("serve", serve.serve, "Live"),
     ("replay", replay.replay, "Live"),
     ("migrate", migrate.migrate, "Live"),
@@ -65,7 +62,7 @@ for _name, _command, _panel in (
 datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)
 datasets.command("download", help=_paragraphs(data.download_dataset))(data.download_dataset)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
-token = typer.Typer(help="Make tokens for a server.", context_settings=_HELP_NAMES, no_args_is_help=True)
+token = typer.Typer(help="Create access tokens for a server.", context_settings=_HELP_NAMES, no_args_is_help=True)
 token.command("new", help=_paragraphs(serve.new_token))(serve.new_token)
 token.callback()(lambda: None)
 app.add_typer(token, name="token", rich_help_panel="Live")
@@ -74,7 +71,7 @@ app.add_typer(token, name="token", rich_help_panel="Live")
 @app.callback()
 def start(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", metavar="", help="Print the version and exit.")] = False,
 ) -> None:
     if version:
         from tapgnn import __version__
@@ -92,12 +89,12 @@ def start_datasets(context: typer.Context) -> None:
 
 @functools.cache
 def _commands() -> Any:
-    """All commands as typer makes them, once in a process."""
+    """The typer command, built once per process."""
     return typer.main.get_command(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; gives the exit code."""
+    """Run one command and return its exit code."""
     try:
         code = _commands()(None if arguments is None else list(arguments), prog_name="tapgnn", standalone_mode=False)
     except USAGE_ERROR as error:
@@ -121,11 +118,11 @@ def _refuse(message: str) -> int:
 
 
 def _usage(error: Exception) -> str:
-    """The message of a usage error in one sentence, with where to read more."""
+    """The message of a usage error on one line, with a pointer to the help."""
     message = str(getattr(error, "format_message", lambda: error)()).strip().rstrip(".")
     context = getattr(error, "ctx", None)
     if context is None:
         return message
     name = getattr(getattr(error, "param", None), "name", None)
-    place = f" (on the command line or in {config.source(context)})" if name in (context.default_map or {}) else ""
+    place = f" (on the command line or in {config_file.source(context)})" if name in (context.default_map or {}) else ""
     return f"{message}{place}; see '{context.command_path} --help'"

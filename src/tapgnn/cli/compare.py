@@ -1,4 +1,4 @@
-"""compare: the published methods and the trivial ones beside TAP-GNN, in one table."""
+"""compare: published and trivial methods alongside TAP-GNN, in one table."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import typer
 
 from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.options import EventsArgument, Json, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tapgnn.evaluation.comparison import Step
+    from tapgnn.evaluation.harness import RunProgress
 
 COMPARISON, TABLE = "comparison.json", "comparison.csv"
 FIGURES = {
@@ -30,12 +30,12 @@ FIGURES = {
     "memory_mb": ("MB", ".0f"),
 }
 HISTORY = "sees history up to the query"
-# What the file of the table has of a row; and what the other scores of a fit have in common with it.
+# The columns of comparison.csv; and those that the alternative scores of a fit share with it.
 KEPT = (*FIGURES, "auc_std", "sees_history", "failed", "error")
 SHARED = ("train_seconds", "memory_mb", "sees_history", "failed", "error")
 CAPTION = (
-    "acc.: accuracy at the threshold that is best on the validation events; query ms: per test question, observing the "
-    "stream included; MB: peak of the method's own process above what it had before"
+    "acc.: accuracy at the best threshold on the validation events; query ms: time per test query, including the "
+    "observation of the stream; MB: increase of the peak memory of the method's process"
 )
 
 
@@ -44,32 +44,26 @@ def compare(
     events: EventsArgument,
     reading: Reading,
     methods: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Methods by name, such as tapgnn,tgn,recency, or all.")
+        str, typer.Option(metavar="A,B,...", help="Names of methods, such as tapgnn,tgn,recency, or all.")
     ] = "all",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
-        ),
-    ] = "strict",
-    seeds: Annotated[int, typer.Option(metavar="N", help="Train and test so many times; mean and deviation.")] = 5,
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads for every method, in all libraries.")] = 1,
+    protocol: ProtocolOption = "strict",
+    seeds: SeedsOption = 5,
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of threads of every method, in all libraries.")] = 1,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help=f"Write {COMPARISON} and {TABLE} there.", show_default=False),
+        typer.Option(metavar="FOLDER", help=f"Write {COMPARISON} and {TABLE} to this folder.", show_default=False),
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
-    """Train and test published methods and trivial ones beside TAP-GNN, all in the same way.
+    """Train and test published and trivial methods alongside TAP-GNN, all in the same way.
 
-    Every method learns from the first 70 % of the log, chooses on the next 15 %, and is asked about the last 15 %: the
-    same questions in the same order, each with the history that came strictly before it. Some methods cannot use what
-    happens after training; the last column says which. Ctrl-C keeps what is finished.
+    Every method is trained on the first 70 % of the log, selects its weights or settings on the next 15 %, and is
+    tested on the last 15 %: the same queries for all, each with the history strictly before it. Some methods cannot use
+    events after training; the last column shows which. Ctrl-C keeps the finished runs.
     """
-    from tapgnn.evaluation.comparison import chosen_methods
-    from tapgnn.evaluation.comparison import compare as run
+    from tapgnn.evaluation import compare as run
+    from tapgnn.evaluation.harness import chosen_methods
 
     names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
     if out is not None:
@@ -85,29 +79,28 @@ def compare(
     if out is not None:
         write_json(out / COMPARISON, results)
         write_csv(("method", *KEPT), table_rows(found["methods"]), out / TABLE)
-        say(f"results in {out / COMPARISON}, the table in {out / TABLE}")
+        say(f"results in {out / COMPARISON}, table in {out / TABLE}")
     if json:
         print_json(results)
     if found["interrupted"]:
         done = sum(len(row["runs"]) for row in found["methods"].values())
-        say(f"stopped; the figures are those of the {done} of {seeds * len(names)} runs that had ended")
+        say(f"interrupted; the results cover the {done} of {seeds * len(names)} runs that were finished")
         raise typer.Exit(130)
 
 
-def _tell(step: Step) -> None:
-    """One line when a method begins and one when it has ended."""
-    place = f"[{step.place}/{step.total}] {step.method}, seed {step.seed}"
-    if step.run is None:
+def _tell(progress: RunProgress) -> None:
+    """One line when a run starts and one when it has finished."""
+    place, run = f"[{progress.place}/{progress.total}] {progress.method}, seed {progress.seed}", progress.run
+    if run is None:
         say(f"{place} ...")
-    elif "error" in step.run:
-        say(f"{place}: failed: {step.run['error']}")
+    elif "error" in run:
+        say(f"{place}: failed: {run['error']}")
     else:
-        run = step.run
         say(f"{place}: AUC {run['auc']:.4f}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
 
 
 def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
-    """The rows of the table as a file: every method, and under it each of its other scores as a row of its own.
+    """The rows of comparison.csv: every method, followed by its alternative scores, one row each.
 
     >>> both = {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}
     >>> [row[:2] for row in table_rows({"sage": {"auc_mean": 0.8, "alternatives": both}})]
@@ -116,12 +109,12 @@ def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
     for name, row in methods.items():
         yield [name, *(row.get(key, "") for key in KEPT)]
         shared = {key: row[key] for key in SHARED if key in row}
-        for score, marks in row.get("alternatives", {}).items():
-            yield [f"{name}-{score}", *({**shared, **marks}.get(key, "") for key in KEPT)]
+        for score, metrics in row.get("alternatives", {}).items():
+            yield [f"{name}-{score}", *({**shared, **metrics}.get(key, "") for key in KEPT)]
 
 
 def failures(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each method of which a run failed.
+    """One line per method with failed runs.
 
     >>> failures({"tgn": {"error": "no memory left", "failed": 1, "runs": [{}, {}]}, "recency": {"failed": 0}})
     ['tgn failed in 1 of 2 runs: no memory left']
@@ -131,39 +124,26 @@ def failures(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A line for each method that has several scores to report: the AUC of each on the test.
+    """One line per method with several scores: the test AUC of each.
 
     >>> other_scores({"m": {"alternatives": {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}}, "other": {}})
-    ['m, AUC by score: dot 0.7000, logistic 0.8000 (it answers with what is better on validation)']
+    ['m, AUC by score: dot 0.7000, logistic 0.8000 (the table has the one that is better on validation)']
     """
     lines = []
     for name, row in methods.items():
-        if marks := row.get("alternatives"):
-            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in marks.items())
-            lines.append(f"{name}, AUC by score: {listed} (it answers with what is better on validation)")
+        if others := row.get("alternatives"):
+            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in others.items())
+            lines.append(f"{name}, AUC by score: {listed} (the table has the one that is better on validation)")
     return lines
 
 
 def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
-    """Methods and their figures side by side, the best mark of a column in bold."""
-    from rich.table import Table
+    """The results of all methods, and whether each one sees the history up to the query."""
+    from tapgnn.cli.results import method_table
 
-    marks = [key for key in FIGURES if key.endswith("_mean")]
-    best = {key: max((row[key] for row in methods.values() if key in row), default=0.0) for key in marks}
+    columns = {key.removesuffix("_mean"): how for key, how in FIGURES.items()}
     caption = "\n".join([CAPTION, *other_scores(methods)])
-    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True)
-    for title, _ in FIGURES.values():
-        table.add_column(title, justify="right")
-    table.add_column(HISTORY, min_width=7)
-    for name, row in methods.items():
-        cells = []
-        for key, (_, form) in FIGURES.items():
-            spread = f" ±{row['auc_std']:.4f}" if key == "auc_mean" and row.get("auc_std") else ""
-            text = f"{row[key]:{form}}{spread}" if key in row else ""
-            cells.append(f"[bold]{text}[/bold]" if row.get(key) == best.get(key, "none") else text)
-        table.add_row(name, *cells, _history(row))
-    return table
+    return method_table(methods, columns, caption, (HISTORY, {name: _history(row) for name, row in methods.items()}))
 
 
 def _history(row: Mapping[str, Any]) -> str:

@@ -1,8 +1,8 @@
 """--config run.toml: the options of a command from a file.
 
-The file is flat: a key is the long name of an option without its dashes, `learning-rate = 0.001` (or `learning_rate`).
-The command line wins over the file. A key that the command does not know is refused, so that a slip of the pen never
-trains another model than the one that was meant.
+The file is flat: a key is the long name of an option without the dashes, `learning-rate = 0.001` (or `learning_rate`).
+The command line takes precedence over the file. An unknown key is an error, so that a typo never trains another model
+than intended.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NEVER = {"config", "help"}
 
 
 def read_config(context: typer.Context, path: Path | None) -> Path | None:
-    """Make what the file says the defaults of this call."""
+    """Use the content of the file as the defaults of this call."""
     if path is not None:
         context.meta["config"] = path
         context.default_map = {**(context.default_map or {}), **_defaults(context, path)}
@@ -32,7 +32,7 @@ ConfigFile = Annotated[
     typer.Option(
         "--config",
         metavar="FILE",
-        help="A TOML file with options of this command, such as `width = 32`; the command line wins over it.",
+        help="A TOML file with options of this command, such as `width = 32`; the command line takes precedence.",
         callback=read_config,
         is_eager=True,
     ),
@@ -40,7 +40,7 @@ ConfigFile = Annotated[
 
 
 def source(context: typer.Context) -> str:
-    """The file that the defaults of this call came from."""
+    """The file that the defaults of this call come from."""
     return str(context.meta.get("config", "the configuration file"))
 
 
@@ -59,13 +59,13 @@ def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
             raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {_nearest(name, known)}")
         option, sign = known[name]
         if option.name in defaults:
-            raise ConfigError(f"{path}: {key!r} is given a second time, in another spelling; leave one of them out")
+            raise ConfigError(f"{path}: {key!r} is given twice, under different names; remove one of them")
         defaults[option.name] = _value(f"{path}: {key}", value, option, sign)
     return defaults
 
 
 def _options(context: typer.Context) -> dict[str, tuple[Any, bool]]:
-    """The options of a command by their long names, and whether the name says yes or no."""
+    """The options of a command by long name, and whether the name turns a flag on or off."""
     found: dict[str, tuple[Any, bool]] = {}
     for option in context.command.params:
         for sign, names in ((True, option.opts), (False, option.secondary_opts)):
@@ -79,10 +79,10 @@ def _nearest(name: str, known: dict[str, tuple[Any, bool]]) -> str:
 
 
 def _value(place: str, value: Any, option: Any, sign: bool) -> bool | str:
-    """A value as it would stand on the command line."""
+    """A value as on the command line."""
     if option.is_flag:
         if not isinstance(value, bool):
-            raise ConfigError(f"{place} is on or off; write true or false, not {value!r}")
+            raise ConfigError(f"{place} must be true or false, not {value!r}")
         return value is sign
     items = value if isinstance(value, list) else [value]
     if not items or any(isinstance(item, bool) or not isinstance(item, str | int | float) for item in items):

@@ -1,4 +1,4 @@
-"""inspect, simulate and datasets: what is in a log, and where to get one."""
+"""inspect, simulate and datasets: the statistics of a log, and where to get one."""
 
 from __future__ import annotations
 
@@ -12,61 +12,62 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show, write_json
+from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.events import Events
 
-# The words of the data table, in its order; {} is the value.
+# The rows of the statistics table, in order.
 WORDS = {
     "events": "events",
     "nodes": "nodes",
     "bipartite": "bipartite (no node is both source and destination)",
-    "temporal_nodes": "temporal nodes: a node at an instant in which it is active",
-    "message_links": "message links of the temporal graph, which is never built",
+    "temporal_nodes": "temporal nodes (a node at an instant in which it is active)",
+    "message_links": "message links of the temporal graph (never materialised)",
     "ratio": "message links per event",
-    "repetition": "share of events that repeat the source's previous destination",
+    "repetition": "share of events with the same destination as the source's previous event",
     "density": "density, 2E / N(N-1)",
     "degree_max": "events of the busiest node",
     "degree_mean": "events per node",
-    "timespan_days": "days from first to last event, if time is in seconds",
+    "timespan_days": "days from the first to the last event, if time is in seconds",
     "start": "time of the first event",
     "end": "time of the last event",
     "instants": "distinct times",
-    "ties": "events that share their time with another",
+    "ties": "events at the same time as another event",
     "duplicates": "exact duplicates",
-    "self_loops": "events of a node with itself",
-    "sorted": "the file was sorted by time",
-    "feature_width": "features of an event",
+    "self_loops": "self-loops",
+    "sorted": "the file is sorted by time",
+    "feature_width": "features per event",
     "labels": "events with a label above 0",
 }
 
 
 @grouped
 def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: ConfigFile = None) -> None:
-    """Say what is in a log: the paper's table of data sets, for any file.
+    """Show the statistics of a log, as in the paper's table of data sets.
 
-    A file that is sorted by time is read piece by piece, and may be larger than memory; any other is held.
+    A file sorted by time is read in pieces and may be larger than memory; any other file is loaded as a whole.
     """
     from rich.table import Table
 
-    log, facts = describe_log(events, reading)
+    log, statistics = describe_log(events, reading)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
     for key, words in WORDS.items():
-        if facts.get(key) is not None:
-            table.add_row(_shown(facts[key]), words)
+        if statistics.get(key) is not None:
+            table.add_row(_shown(statistics[key]), words)
     show(log.title, table, json)
     if log.report.roles:
         say(f"columns used: {_columns(log.report.roles)}")
     if log.report.ignored:
         say(f"columns not used: {', '.join(log.report.ignored)}")
     if json:
-        print_json({"name": log.name, "simulated": log.simulated, **facts, "columns": log.report.roles})
+        print_json({"name": log.name, "simulated": log.simulated, **statistics, "columns": log.report.roles})
 
 
 def _columns(roles: dict[str, Any]) -> str:
-    """Which column was taken for what; without a header they go by their numbers.
+    """The column of each role; without a header, its number.
 
     >>> _columns({"src": "1", "dst": "2", "time": "3", "label": None, "features": ["f0", "f1"]})
     'src is 1, dst is 2, time is 3, label is none, features are f0, f1'
@@ -89,32 +90,30 @@ def simulate(
         Path,
         typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet."),
     ],
-    events: Annotated[int, typer.Option(metavar="N", help="Payments in all.")] = 100_000,
-    accounts: Annotated[int, typer.Option(metavar="N", help="Accounts that pay.")] = 20_000,
-    merchants: Annotated[int, typer.Option(metavar="N", help="Merchants that are paid.")] = 2_000,
-    days: Annotated[float, typer.Option(metavar="D", help="Days from the first payment to the last.")] = 90.0,
-    fraud: Annotated[float, typer.Option(metavar="SHARE", help="Share of payments that are fraud, label 1.")] = 0.007,
+    events: Annotated[int, typer.Option(metavar="N", help="Number of payments.")] = 100_000,
+    accounts: Annotated[int, typer.Option(metavar="N", help="Number of accounts.")] = 20_000,
+    merchants: Annotated[int, typer.Option(metavar="N", help="Number of merchants.")] = 2_000,
+    days: Annotated[float, typer.Option(metavar="D", help="Days from the first to the last payment.")] = 90.0,
+    fraud: Annotated[float, typer.Option(metavar="SHARE", help="Share of fraudulent payments (label 1).")] = 0.007,
     seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same file.")] = 0,
     first: Annotated[
         int | None,
-        typer.Option(metavar="N", help="Write only the first N of them, and the rest of that instant.", min=1),
+        typer.Option(metavar="N", help="Write only the first N payments, and the rest of their last instant.", min=1),
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
 
-    Accounts pay merchants and one another, with the rhythm of days and weeks; habits change, and a few rings of fraud
-    are at work. The file has columns src, dst, time, label and f0 to f6, and is written piece by piece, so that it may
-    be larger than memory.
+    Accounts pay merchants and each other in daily and weekly cycles; habits change, and a few fraud rings are active.
+    The file has the columns src, dst, time, label and f0 to f6, and is written in pieces, so that it may be larger than
+    memory.
 
-    --first writes the beginning of the same stream: what is known today, where the whole file is what will have
-    happened.
+    --first writes the beginning of the same stream, such as what is known today.
     """
     from rich.console import Console
     from rich.progress import track
 
-    from tapgnn.data import checksum
     from tapgnn.data.simulation.payment_stream import FEATURES, simulate_stream
     from tapgnn.data.writing import write_stream
 
@@ -136,18 +135,18 @@ def simulate(
         "fraud": fraud,
         "fraudulent_events": labels,
         "columns": {f"f{place}": name for place, name in enumerate(FEATURES)},
-        "sha256": checksum(out),
+        "sha256": file_sha256(out),
     }
     write_json(Path(f"{out}{NOTE}"), about)
     share = f"the first {written:,} of {events:,}" if written < events else f"{events:,}"
-    say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraud (label 1)")
-    say(f"{out}{NOTE}: how it was made, and the mark by which tapgnn knows that it is simulated")
+    say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraudulent (label 1)")
+    say(f"{out}{NOTE}: how it was simulated; tapgnn uses this file to label results as simulated")
     if json:
         print_json({"name": out.name, "path": str(out), **about})
 
 
 def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
-    """The first so many events, and the rest of the instant in which they end."""
+    """The first `count` events, and the rest of their last instant."""
     for piece in stream:
         if count <= len(piece):
             yield piece.slice(0, int(piece.time.searchsorted(piece.time[count - 1], side="right")))
@@ -157,7 +156,7 @@ def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
 
 
 def list_datasets(json: Json = False) -> None:
-    """List the public data sets that have a name, and where they are on this machine."""
+    """List the public data sets, and where they are on this machine."""
     from rich.table import Table
 
     from tapgnn.data import DATASETS, find_dataset, missing_folder
@@ -171,13 +170,13 @@ def list_datasets(json: Json = False) -> None:
         path = find_dataset(name)
         fetched = "verified" if entry.sha256 else "--unverified"
         table.add_row(name, f"{entry.events:,}", f"{entry.nodes:,}", fetched, "no" if path is None else str(path))
-        facts = {"events": entry.events, "nodes": entry.nodes, "url": entry.url, "download_sha256": entry.sha256}
-        entries.append({"name": name, **facts, "command": entry.command, "path": path})
+        about = {"events": entry.events, "nodes": entry.nodes, "url": entry.url, "download_sha256": entry.sha256}
+        entries.append({"name": name, **about, "command": entry.command, "path": path})
     show("Public data sets of the paper", table, json)
-    say("Set TAPGNN_DATA to a folder that holds some of them, or run 'tapgnn datasets download NAME'.")
+    say("Set TAPGNN_DATA to a folder that contains data sets, or run 'tapgnn datasets download NAME'.")
     say(
-        "Where no checksum is known of what the site serves, add --unverified (or --sha256 with one that you trust); "
-        "the number of events is checked in any case."
+        "If no checksum is known for a download, add --unverified (or --sha256 with one that you trust); the number of "
+        "events is always checked."
     )
     if remark := missing_folder():
         say(f"{remark}.")
@@ -189,20 +188,20 @@ def download_dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from 'tapgnn datasets list'.")],
     folder: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="Where to keep it.", show_default="where tapgnn looks for it"),
+        typer.Option(metavar="FOLDER", help="Where to store it.", show_default="the cache folder of tapgnn"),
     ] = None,
-    url: Annotated[str | None, typer.Option(metavar="URL", help="Another address than the registered one.")] = None,
-    sha256: Annotated[str | None, typer.Option(metavar="HEX", help="The checksum that the file must have.")] = None,
+    url: Annotated[str | None, typer.Option(metavar="URL", help="Download from this address instead.")] = None,
+    sha256: Annotated[str | None, typer.Option(metavar="HEX", help="The expected checksum of the file.")] = None,
     unverified: Annotated[
         bool, typer.Option("--unverified", metavar="", help="Accept a file for which no checksum is known.")
     ] = False,
     json: Json = False,
 ) -> None:
-    """Download a data set, verify it, and say where it is; a broken download goes on where it stopped."""
+    """Download a data set and verify it; an interrupted download continues where it stopped."""
     from rich.console import Console
     from rich.progress import BarColumn, DownloadColumn, Progress, TransferSpeedColumn
 
-    from tapgnn.data import cache_folder, checksum
+    from tapgnn.data import cache_folder
     from tapgnn.data.datasets.download import download
 
     console = Console(stderr=True)
@@ -217,6 +216,6 @@ def download_dataset(
             unverified=unverified,
             progress=lambda have, total: bar.update(task, completed=have, total=total),
         )
-    say(f"{name} is at {path}" + ("" if folder is None else f"; set TAPGNN_DATA={folder} to use it by its name"))
+    say(f"{name} is at {path}" + ("" if folder is None else f"; set TAPGNN_DATA={folder} to use it by name"))
     if json:
-        print_json({"name": name, "path": str(path), "sha256": checksum(path)})
+        print_json({"name": name, "path": str(path), "sha256": file_sha256(path)})

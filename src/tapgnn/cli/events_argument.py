@@ -1,7 +1,7 @@
-"""EVENTS: a path or a registered name, read with the options of the reader.
+"""EVENTS: a path or the name of a data set, read with the options of the reader.
 
-A file that `tapgnn simulate` wrote has a note beside it, FILE.simulated.json, with its checksum. Whatever is made from
-that file is called simulated.
+Next to a file, `tapgnn simulate` writes FILE.simulated.json with its checksum. All results from that file are labelled
+as simulated.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tapgnn.cli.options import Reading
 from tapgnn.cli.output import say
+from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.data import ReadReport
@@ -27,7 +28,7 @@ PIECE = 1 << 18
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read: what the user calls it, its events, how reading went, and whether it is simulated."""
+    """A log: its name, its events, the report of the reader, and whether it is simulated."""
 
     name: str
     events: Events
@@ -36,12 +37,12 @@ class Log:
 
     @property
     def title(self) -> str:
-        """What a table or a report calls it."""
+        """Its name in tables and messages."""
         return f"{self.name} (simulated)" if self.simulated else self.name
 
 
 def read_log(events: str, reading: Reading) -> Log:
-    """Read what the user named; rows that were left out are mentioned."""
+    """Read the events that the user named; skipped rows are reported."""
     from tapgnn.data import ReadReport, load_dataset
 
     report = ReadReport()
@@ -51,7 +52,7 @@ def read_log(events: str, reading: Reading) -> Log:
 
 
 def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
-    """The statistics of what the user named; a file sorted by time is read piece by piece, and its events let go."""
+    """The statistics of the events that the user named; a file sorted by time is read in pieces and not kept."""
     from tapgnn.data import ReadReport, Summary, describe, stream_dataset
     from tapgnn.errors import DataError
 
@@ -71,31 +72,29 @@ def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
 
 
 def _noted(events: str, found: Events, report: ReadReport) -> Log:
-    """A log that was read, with what there is to be said about it."""
+    """The log, after messages about how it was read."""
     from tapgnn.data import DATASETS, dataset_path, missing_folder
 
     if report.skipped:
-        say(f"{report.skipped:,} bad rows left out; the first: {report.first_skipped}")
+        say(report.skipped_rows())
     if events in DATASETS and (remark := missing_folder()):
-        say(f"{remark}; {events} comes from the cache")
+        say(f"{remark}; {events} is read from the cache")
     path = dataset_path(events)
     return Log(events if path != Path(events) else path.name, found, report, is_simulated(path))
 
 
 def is_simulated(path: Path) -> bool:
-    """Whether the note beside a file says so, of these very bytes."""
-    from tapgnn.data import checksum
-
+    """Whether FILE.simulated.json says so and has the checksum of this file."""
     note = Path(f"{path}{NOTE}")
     try:
-        return bool(json.loads(note.read_text(encoding="utf-8"))["sha256"] == checksum(path))
+        return bool(json.loads(note.read_text(encoding="utf-8"))["sha256"] == file_sha256(path))
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 @contextlib.contextmanager
 def _held_back(name: str) -> Iterator[None]:
-    """Keep a logger quiet: the same will be said from the report, once it is known that reading went well."""
+    """Silence a logger: `_noted` reports the same once reading has succeeded."""
     logger = logging.getLogger(name)
     silent = logging.Filter("nothing")
     logger.addFilter(silent)

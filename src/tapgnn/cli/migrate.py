@@ -1,4 +1,4 @@
-"""migrate: replay the journal of an engine into another model."""
+"""migrate: move the journal of an engine to another model."""
 
 from __future__ import annotations
 
@@ -7,43 +7,42 @@ from typing import Annotated
 
 import typer
 
-from tapgnn.cli.options import Json, set_threads
+from tapgnn.cli.options import Json
 from tapgnn.cli.output import print_json, say
+from tapgnn.threads import set_threads
 
 
 def migrate(
     journal: Annotated[
         str,
-        typer.Argument(
-            metavar="JOURNAL", help="The file of the journal, or its postgresql:// address.", show_default=False
-        ),
+        typer.Argument(metavar="JOURNAL", help="The journal: a file, or a postgresql:// address.", show_default=False),
     ],
     model: Annotated[
         Path,
-        typer.Option(metavar="MODEL", help="The folder of the model that takes over.", show_default=False),
+        typer.Option(metavar="MODEL", help="The folder of the new model.", show_default=False),
     ],
     start: Annotated[
         str,
         typer.Option(
             metavar="WHERE",
-            help="saved: from the state saved with the model. after: the same, and leave out the journal's events up "
-            "to its clock, because the model was trained on them. empty: from nothing.",
+            help="saved: start from the state saved with the model. after: the same, but skip the journal's events up "
+            "to the clock of that state, because the model was trained on them. empty: start from an empty state.",
         ),
     ] = "saved",
-    threads: Annotated[int, typer.Option(metavar="N", help="Threads of torch.")] = 1,
+    threads: Annotated[int, typer.Option(metavar="N", help="Number of threads.")] = 1,
     json: Json = False,
 ) -> None:
-    """Replay the journal of an engine into another model, and switch.
+    """Replay the journal of an engine with another model, and switch to it.
 
-    The engine must be stopped. The whole journal is read, checked and folded into the new model's state; then one
-    transaction makes the new state the journal's own. Until then nothing changes, so it can be stopped at any time.
-    With the model that the journal already has, it rebuilds the state from the records.
+    The engine must be stopped. The whole journal is read, verified and replayed with the new model; then one
+    transaction stores the new state in the journal. Until then nothing changes, so the command can be interrupted at
+    any time. With the model that the journal already has, it rebuilds the state from the records.
     """
-    from tapgnn.online.journal.undo_and_migrate import migrate as replay
+    from tapgnn.online.journal import undo_and_migrate
 
     set_threads(threads)
-    done = replay(journal, model, start)
-    left = f", {done['left_out']:,} left out as known to the model" if done["left_out"] else ""
+    done = undo_and_migrate.migrate(journal, model, start)
+    left = f", {done['left_out']:,} events skipped because the model was trained on them" if done["left_out"] else ""
     say(
         f"{journal}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes; model "
         f"{done['from'][:12]} -> {done['to'][:12]}"

@@ -1,7 +1,7 @@
-"""The options that several commands share, as dataclasses: a field is an option.
+"""Options shared by several commands, as dataclasses with one field per option.
 
 `grouped` lets a command take such a dataclass as one parameter. An option that is not given is None and leaves the
-choice to the library, so no default is written down twice; what help says of them is held to the truth by a test.
+choice to the library, so that no default is defined twice; a test checks the defaults that help shows.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -17,8 +17,8 @@ import typer
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
 
-READING, MODEL, TRAINING, DETAIL = "Reading the events", "Model", "Training", "The model in detail"
-PRESET = "of the preset"
+READING, MODEL, TRAINING, DETAIL = "Reading the events", "Model", "Training", "Model details"
+PRESET = "from the preset"
 
 EventsArgument = Annotated[
     str, typer.Argument(metavar="EVENTS", help="A file of events, or the name of a data set.", show_default=False)
@@ -27,7 +27,7 @@ ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder that 'tapgnn fit --out' wrote.", show_default=False)
 ]
 Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="End standard output with one JSON object, on one line.")
+    bool, typer.Option("--json", metavar="", help="Print one JSON object as the last line of standard output.")
 ]
 
 ProtocolOption = Annotated[
@@ -35,50 +35,60 @@ ProtocolOption = Annotated[
     typer.Option(
         "--protocol",
         metavar="NAME",
-        help="strict: cut by events, new nodes kept, three kinds of negatives. paper: what was run for the paper.",
+        help="strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
     ),
 ]
 SeedsOption = Annotated[
-    int, typer.Option("--seeds", metavar="N", help="Train and test so many times; mean and deviation.")
+    int,
+    typer.Option(
+        "--seeds", metavar="N", help="Number of runs, each with its own seed; reports mean and standard deviation."
+    ),
 ]
 
 
-def _option(panel: str, metavar: str, help: str, default: str | bool = False, *names: str) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, show_default=default, rich_help_panel=panel)
+def option(
+    panel: str | None, metavar: str, help: str, shown: str | bool = False, *names: str, default: Any = None
+) -> Any:
+    """A field of a dataclass that is an option of a command; `shown` is the default that help shows."""
+    about = typer.Option(*names, metavar=metavar, help=help, show_default=shown, rich_help_panel=panel)
+    return field(default=default, metadata={"option": about})
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file of events is read; every column is found by its usual names where it is not named."""
+    """How a file of events is read; columns that are not named are found by their usual names."""
 
-    format: Annotated[
-        str | None,
-        _option(READING, "NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "by the ending of the file"),
-    ] = None
-    src: Annotated[str | None, _option(READING, "COLUMN", "Who acts.", "src, source, user, from, ...")] = None
-    dst: Annotated[str | None, _option(READING, "COLUMN", "On whom or what.", "dst, target, item, to, ...")] = None
-    time: Annotated[
-        str | None, _option(READING, "COLUMN", "When: a number or an ISO date.", "time, timestamp, date, ...")
-    ] = None
-    label: Annotated[
-        str | None, _option(READING, "COLUMN", "The kind of event, a whole number; 0 is the usual one.", "label, y")
-    ] = None
-    features: Annotated[
-        str | None, _option(READING, "A,B,...", "Numbers that describe an event.", "f0, f1, ..., weight, rating")
-    ] = None
-    header: Annotated[
-        bool | None,
-        _option(
-            READING,
-            "",
-            "Whether the first line names the columns. Without such a line they are called 1, 2, 3, ...",
-            "by the look of it",
-            "--header/--no-header",
-        ),
-    ] = None
-    skip_bad_rows: Annotated[
-        bool, _option(READING, "", "Leave out rows that cannot be read, and say how many.", False, "--skip-bad-rows")
-    ] = False
+    format: str | None = option(
+        READING, "NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name"
+    )
+    src: str | None = option(READING, "COLUMN", "The source of an event.", "src, source, user, from, ...")
+    dst: str | None = option(READING, "COLUMN", "The destination of an event.", "dst, target, item, to, ...")
+    time: str | None = option(
+        READING, "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."
+    )
+    label: str | None = option(
+        READING, "COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y"
+    )
+    features: str | None = option(READING, "A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
+    header: bool | None = option(
+        READING,
+        "",
+        "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...",
+        "detected",
+        "--header/--no-header",
+    )
+    skip_bad_rows: bool = option(
+        READING, "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
+    )
+
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Reading:
+        """The options as a file holds them; others, or of the wrong kind, are a TypeError."""
+        reading = cls(**values)
+        for name, kind in get_type_hints(cls).items():
+            if not isinstance(getattr(reading, name), kind):
+                raise TypeError(f"{name} is {getattr(reading, name)!r}")
+        return reading
 
     def options(self) -> dict[str, Any]:
         """The options of `tapgnn.data.read_events`."""
@@ -88,83 +98,70 @@ class Reading:
 
 @dataclass(frozen=True)
 class Learning:
-    """The model and how it is trained: parameters of `TAPGNN`, and options of its `Config`."""
+    """The model and its training: parameters of `TAPGNN`, and options of its `Config`."""
 
-    preset: Annotated[
-        str | None, _option(MODEL, "NAME", "adaptive (the best we have) or paper (its equations).", "adaptive")
-    ] = None
-    kernel: Annotated[str | None, _option(MODEL, "NAME", "gcn, mean, pool, attention or adaptive.", PRESET)] = None
-    layers: Annotated[int | None, _option(MODEL, "K", "How many steps away a neighbour counts.", PRESET)] = None
-    width: Annotated[int | None, _option(MODEL, "D", "Numbers in an embedding.", PRESET)] = None
-    dropout: Annotated[float | None, _option(MODEL, "P", "Share of channels left out.", PRESET)] = None
-    epochs: Annotated[int | None, _option(TRAINING, "N", "At most so many passes over the log.", "8")] = None
-    patience: Annotated[
-        int | None, _option(TRAINING, "N", "Stop after so many epochs without a better validation AUC.", "3")
-    ] = None
-    validations: Annotated[int | None, _option(TRAINING, "N", "How often an epoch is validated.", "2")] = None
-    chunk: Annotated[int | None, _option(TRAINING, "N", "Events per step.", "512")] = None
-    negatives: Annotated[int | None, _option(TRAINING, "N", "Events that did not happen, per event.", "1")] = None
-    learning_rate: Annotated[float | None, _option(TRAINING, "RATE", "Step size of Adam.", "0.003")] = None
-    block_rate: Annotated[
-        float | None, _option(TRAINING, "SHARE", "Step size of all but the direct part of the head, of that.", "1/3")
-    ] = None
-    vector_rate: Annotated[
-        float | None, _option(TRAINING, "SHARE", "Step size of the node vectors, of that.", "1/30")
-    ] = None
-    weight_decay: Annotated[float | None, _option(TRAINING, "RATE", "Weight decay of Adam.", "1e-05")] = None
-    clip: Annotated[float | None, _option(TRAINING, "NORM", "The largest norm of a gradient.", "1.0")] = None
-    cold_weight: Annotated[
-        float | None,
-        _option(TRAINING, "W", "Weight of queries with an end that has no history yet, from 0 to 1.", "0.0"),
-    ] = None
-    seed: Annotated[int | None, _option(TRAINING, "N", "The same seed gives the same model.", "0")] = None
-    threads: Annotated[
-        int,
-        _option(
-            TRAINING,
-            "N",
-            "Threads of torch; more are slower on a busy machine, and only the same number gives the same bits.",
-            "1",
-        ),
-    ] = 1
-    roles: Annotated[
-        bool | None,
-        _option(DETAIL, "", "Own weights as source and as destination.", PRESET, "--roles/--no-roles"),
-    ] = None
-    self_connection: Annotated[
-        bool | None,
-        _option(
-            DETAIL,
-            "",
-            "A block adds its own input and normalises.",
-            PRESET,
-            "--self-connection/--no-self-connection",
-        ),
-    ] = None
-    time_width: Annotated[int | None, _option(DETAIL, "N", "Channels of time given to every block.", PRESET)] = None
-    rates: Annotated[int | None, _option(DETAIL, "N", "Learned rates of the adaptive kernel.", PRESET)] = None
-    sketch_width: Annotated[int | None, _option(DETAIL, "N", "Length of walk sketches, 0 for none.", PRESET)] = None
-    sketch_steps: Annotated[int | None, _option(DETAIL, "N", "Longest walk of the sketches.", PRESET)] = None
-    sketch_half_lives: Annotated[
-        str | None, _option(DETAIL, "A,B,...", "Of the sketches that forget, in lengths of the log.", PRESET)
-    ] = None
-    facts: Annotated[
-        bool | None,
-        _option(DETAIL, "", "Recency and counts are inputs.", PRESET, "--facts/--no-facts"),
-    ] = None
-    half_lives: Annotated[str | None, _option(DETAIL, "A,B,...", "Of the counts, in lengths of the log.", PRESET)] = (
-        None
+    preset: str | None = option(
+        MODEL, "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", "adaptive"
     )
-    bins: Annotated[int | None, _option(DETAIL, "N", "Pieces of the encoding of a fact.", PRESET)] = None
-    head: Annotated[str | None, _option(DETAIL, "NAME", "dot, additive or mlp.", PRESET)] = None
-    head_width: Annotated[int | None, _option(DETAIL, "N", "Hidden width of the mlp.", PRESET)] = None
-    identity_dropout: Annotated[float | None, _option(DETAIL, "P", "Share of nodes trained as if unknown.", PRESET)] = (
-        None
+    kernel: str | None = option(MODEL, "NAME", "gcn, mean, pool, attention or adaptive.", PRESET)
+    layers: int | None = option(MODEL, "K", "Number of layers: how many hops away neighbours are used.", PRESET)
+    width: int | None = option(MODEL, "D", "Embedding dimension.", PRESET)
+    dropout: float | None = option(MODEL, "P", "Dropout probability.", PRESET)
+    epochs: int | None = option(TRAINING, "N", "Maximum number of passes over the log.", "8")
+    patience: int | None = option(TRAINING, "N", "Stop after this many epochs without a better validation AUC.", "3")
+    validations: int | None = option(TRAINING, "N", "Validations per epoch.", "2")
+    chunk: int | None = option(TRAINING, "N", "Events per training step.", "512")
+    negatives: int | None = option(TRAINING, "N", "Negatives per event.", "1")
+    learning_rate: float | None = option(TRAINING, "RATE", "Learning rate of Adam.", "0.003")
+    block_rate: float | None = option(
+        TRAINING, "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"
+    )
+    vector_rate: float | None = option(TRAINING, "FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
+    weight_decay: float | None = option(TRAINING, "RATE", "Weight decay of Adam.", "1e-05")
+    clip: float | None = option(TRAINING, "NORM", "Maximum gradient norm.", "1.0")
+    cold_weight: float | None = option(TRAINING, "W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0")
+    seed: int | None = option(TRAINING, "N", "The same seed gives the same model.", "0")
+    threads: int = option(
+        TRAINING,
+        "N",
+        "Number of threads; more can be slower on a busy machine, and only the same number gives identical results.",
+        "1",
+        default=1,
+    )
+    roles: bool | None = option(
+        DETAIL, "", "Separate weights for sources and destinations.", PRESET, "--roles/--no-roles"
+    )
+    self_connection: bool | None = option(
+        DETAIL,
+        "",
+        "Add the input of a block to its output, and normalise.",
+        PRESET,
+        "--self-connection/--no-self-connection",
+    )
+    time_width: int | None = option(DETAIL, "N", "Width of the time encoding in every block.", PRESET)
+    rates: int | None = option(DETAIL, "N", "Number of learned decay rates of the adaptive kernel.", PRESET)
+    sketch_width: int | None = option(DETAIL, "N", "Width of the walk sketches, 0 for none.", PRESET)
+    sketch_steps: int | None = option(DETAIL, "N", "Maximum walk length of the sketches.", PRESET)
+    sketch_half_lives: str | None = option(
+        DETAIL, "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log.", PRESET
+    )
+    statistics: bool | None = option(
+        DETAIL, "", "Use recency and event counts of a node as inputs.", PRESET, "--statistics/--no-statistics"
+    )
+    half_lives: str | None = option(
+        DETAIL, "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log.", PRESET
+    )
+    bins: int | None = option(DETAIL, "N", "Bins in the encoding of recency and counts.", PRESET)
+    head: str | None = option(DETAIL, "NAME", "dot, additive or mlp.", PRESET)
+    head_width: int | None = option(DETAIL, "N", "Hidden width of the mlp head.", PRESET)
+    identity_dropout: float | None = option(
+        DETAIL, "P", "Share of nodes that are treated as unknown in training.", PRESET
     )
 
     def estimator(self) -> TAPGNN:
-        """An untrained estimator; options that do not fit are refused here, before anything is read."""
+        """An untrained estimator; invalid options are refused here, before any data is read."""
         from tapgnn.estimator import TAPGNN
+        from tapgnn.threads import set_threads
 
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
         set_threads(chosen.pop("threads"))
@@ -179,56 +176,41 @@ class Learning:
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:
-    """The numbers of an option that takes several."""
+    """The values of an option that takes several numbers."""
     from tapgnn.errors import ConfigError
 
     try:
         return tuple(float(part) for part in text.split(",") if part.strip())
     except ValueError:
         flag = name.replace("_", "-")
-        raise ConfigError(f"--{flag} takes numbers with commas between them, such as 0.5,0.1, not {text!r}") from None
-
-
-def set_threads(count: int) -> None:
-    """Give torch and numba this many threads."""
-    import numba
-    import torch
-
-    from tapgnn.errors import ConfigError
-
-    if count < 1:
-        raise ConfigError(f"threads must be at least 1, not {count}")
-    most = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
-    numba.set_num_threads(min(count, most))
-    # Last: numba resets the threads of OpenMP, which are torch's.
-    torch.set_num_threads(count)
+        raise ConfigError(f"--{flag} takes comma-separated numbers, such as 0.5,0.1, not {text!r}") from None
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Show typer the fields of every parameter that is a dataclass as parameters of their own."""
+    """Present the fields of every dataclass parameter to typer as separate parameters."""
+    annotated: Any = Annotated  # made here, from a type that is known only now
     groups: dict[str, Any] = {}
     flat: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
-            hints = get_type_hints(parameter.annotation, include_extras=True)
-            flat |= {
-                field.name: parameter.replace(name=field.name, annotation=hints[field.name], default=field.default)
-                for field in fields(parameter.annotation)
-            }
+            hints = get_type_hints(parameter.annotation)
+            for each in fields(parameter.annotation):
+                hint = annotated[hints[each.name], each.metadata["option"]]
+                flat[each.name] = parameter.replace(name=each.name, annotation=hint, default=each.default)
         else:
             flat[name] = parameter
 
     @functools.wraps(command)
     def run(**values: Any) -> None:
         made = {
-            name: group(**{field.name: values.pop(field.name) for field in fields(group)})
+            name: group(**{each.name: values.pop(each.name) for each in fields(group)})
             for name, group in groups.items()
         }
         command(**values, **made)
 
     del run.__dict__["__wrapped__"]
-    shown = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in flat.values()]
-    run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in shown}
+    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in flat.values()]
+    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
     return run

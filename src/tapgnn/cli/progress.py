@@ -1,7 +1,7 @@
-"""A training on the screen, in metrics.jsonl and in TensorBoard.
+"""Training progress on the screen, in metrics.jsonl and in TensorBoard.
 
-Each of them is told of every step (`Progress`). On a terminal the screen is a bar with events/s, loss, best
-validation AUC and the time that remains if no epoch is spared; elsewhere it is one line per validation.
+Each receives every step (`TrainingProgress`). A terminal shows a bar with events/s, loss, best validation AUC and the
+remaining time without early stopping; elsewhere there is one line per validation.
 """
 
 from __future__ import annotations
@@ -14,30 +14,31 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from tapgnn.cli.output import say, write_text
+from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
+from tapgnn.file_integrity import write_atomically
 
 if TYPE_CHECKING:
-    from tapgnn.training.link_prediction import Progress as Step
+    from tapgnn.training.link_prediction import TrainingProgress
 
 
 class Screen:
-    """What a person sees of a training of at most `epochs` epochs for each of some seeds.
+    """Progress of a training of at most `epochs` epochs per seed.
 
-    `opening` is said with the first step: what is refused before that is refused in one line.
+    `opening` is printed with the first step, so that an error before it stays one line.
     """
 
     def __init__(self, opening: str, epochs: int, seeds: int = 1) -> None:
         self.opening, self.epochs, self.seeds = opening, epochs, seeds
         self.seed: int | None = None
-        self.turn, self.speed, self.best = -1, 0.0, -1.0
+        self.turn, self.best = -1, -1.0
         console = Console(stderr=True)
         self.bar: Progress | None = None
         if console.is_terminal:
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[facts]}"))
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=10), TextColumn("{task.fields[status]}"))
             left = (TextColumn("ETA"), TimeRemainingColumn(compact=True))
             self.bar = Progress(*columns, *left, console=console, refresh_per_second=4)
-            self.task = self.bar.add_task("preparing (a first run compiles)", total=None, facts="")
+            self.task = self.bar.add_task("preparing (the first run compiles)", total=None, status="")
 
     def __enter__(self) -> Screen:
         if self.bar is not None:
@@ -48,13 +49,12 @@ class Screen:
         if self.bar is not None:
             self.bar.stop()
 
-    def step(self, step: Step, seed: int = 0) -> None:
-        """Show where the training stands."""
+    def step(self, step: TrainingProgress, seed: int = 0) -> None:
+        """Show the progress."""
         if self.seed is None:
             say(self.opening, None if self.bar is None else self.bar.console)
         if seed != self.seed:
             self.seed, self.turn, self.best = seed, self.turn + 1, -1.0
-        self.speed = step.events_per_s if not self.speed else 0.95 * self.speed + 0.05 * step.events_per_s
         better = step.valid_auc is not None and step.valid_auc > self.best
         self.best = step.valid_auc if step.valid_auc is not None and better else self.best
         if self.bar is not None:
@@ -63,32 +63,36 @@ class Screen:
             place = f"seed {seed}  " if self.seeds > 1 else ""
             place += f"epoch {step.epoch + step.done / step.total:.2f} of {self.epochs}"
             mark = "  best so far" if better else ""
-            say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}  {self.speed:,.0f} events/s{mark}")
+            say(f"{place}  loss {step.loss:.4f}  validation AUC {step.valid_auc:.4f}{_speed(step, '  ')}{mark}")
 
-    def _draw(self, bar: Progress, step: Step) -> None:
+    def _draw(self, bar: Progress, step: TrainingProgress) -> None:
         done = (self.turn * self.epochs + step.epoch) * step.total + step.done
         place = f"seed {self.turn + 1}/{self.seeds} " if self.seeds > 1 else ""
-        facts = f"{self.speed:,.0f} events/s loss {step.loss:.3f}"
-        facts += f" AUC {self.best:.4f}" if self.best >= 0 else ""
+        status = f"loss {step.loss:.3f}{_speed(step, ' ')}"
+        status += f" AUC {self.best:.4f}" if self.best >= 0 else ""
         bar.update(
             self.task,
             description=f"{place}epoch {step.epoch + 1}/{self.epochs}",
             total=self.seeds * self.epochs * step.total,
             completed=done,
-            facts=facts,
+            status=status,
         )
 
 
-class Metrics:
-    """One JSON object a validation, line by line in a file; a training that goes on drops what it will do again."""
+def _speed(step: TrainingProgress, before: str) -> str:
+    return "" if step.events_per_s is None else f"{before}{step.events_per_s:,.0f} events/s"
+
+
+class MetricsFile:
+    """A file with one JSON object per validation; a resumed training drops those that it will repeat."""
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
         self.lines = _points(path) if resume else []
         self.begun = False
 
-    def step(self, step: Step) -> None:
-        """Write down a validation."""
+    def step(self, step: TrainingProgress) -> None:
+        """Append a validation."""
         if not self.begun:
             self.finish([point for point in self.lines if point["epoch"] <= step.epoch])
             self.begun = True
@@ -99,22 +103,24 @@ class Metrics:
                 stream.write(json.dumps(point) + "\n")
 
     def finish(self, points: list[dict[str, Any]]) -> None:
-        """Leave exactly these points in the file."""
-        write_text(self.path, "".join(json.dumps(point) + "\n" for point in points))
+        """Make these points the whole content of the file."""
+        write_atomically(self.path, "".join(json.dumps(point) + "\n" for point in points))
 
 
 def _points(path: Path) -> list[dict[str, Any]]:
-    """The points of an earlier run; a last line that was cut short is dropped."""
+    """The points of an earlier run, without a truncated last line or anything that is not a point."""
     points: list[dict[str, Any]] = []
     if path.is_file():
-        for line in path.read_text(encoding="utf-8").splitlines():
-            with contextlib.suppress(ValueError):
-                points.append(json.loads(line))
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            with contextlib.suppress(ValueError, RecursionError):
+                point = json.loads(line)
+                if isinstance(point, dict) and isinstance(point.get("epoch"), int | float):
+                    points.append(point)
     return points
 
 
-class Board:
-    """TensorBoard: loss and validation AUC against the number of events learnt from."""
+class TensorBoardLog:
+    """TensorBoard curves: loss and validation AUC against the number of training events."""
 
     def __init__(self, folder: Path) -> None:
         try:
@@ -128,18 +134,19 @@ class Board:
         self._folder = str(folder)
         self.writer: Any = None
 
-    def step(self, step: Step) -> None:
-        """Write down a step; the first one makes the file."""
+    def step(self, step: TrainingProgress) -> None:
+        """Add a step; the first one creates the file."""
         if self.writer is None:
             self.writer = self._make(self._folder)
         seen = step.epoch * step.total + step.done
         self.writer.add_scalar("loss", step.loss, seen)
-        self.writer.add_scalar("events_per_s", step.events_per_s, seen)
+        if step.events_per_s is not None:
+            self.writer.add_scalar("events_per_s", step.events_per_s, seen)
         if step.valid_auc is not None:
             self.writer.add_scalar("valid_auc", step.valid_auc, seen)
             self.writer.flush()
 
     def close(self) -> None:
-        """Write down what is still held back."""
+        """Flush and close the file."""
         if self.writer is not None:
             self.writer.close()

@@ -1,7 +1,7 @@
-"""The questions of embed, score and rank: nodes and times from the command line or from a file, in the order given.
+"""The input of embed, score and rank: nodes and times from the command line or from a file, in the given order.
 
-A node written as a plain integer is that integer, as in a file of events; a model that knows the string of digits
-instead (from Parquet or JSON) is asked about the string. A time is a number in the unit of the log, or an ISO date.
+A node written as a plain integer is that integer, as in a file of events, unless the model knows the string of digits
+instead (from Parquet or JSON). A time is a number in the unit of the log, or an ISO date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import polars as pl
 from tapgnn.cli.output import say
 from tapgnn.data.reading.columns import ALIASES
 from tapgnn.data.reading.formats import open_source
-from tapgnn.data.reading.table_source import Source, Table
+from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import INTEGER, convert_times, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
 from tapgnn.estimator import TAPGNN
@@ -25,7 +25,7 @@ NAMES = {**ALIASES, "node": ("node", "id", "node_id", "name")}
 
 
 def parse_time(text: str) -> float:
-    """A time in the unit of the log: a number, or an ISO date in seconds since 1970 (UTC where it names no offset).
+    """A time in the unit of the log: a number, or an ISO date in seconds since 1970 (UTC unless it has an offset).
 
     >>> parse_time("12.5"), parse_time("1970-01-02")
     (12.5, 86400.0)
@@ -44,7 +44,7 @@ def as_id(text: str, known: Vocabulary) -> Id:
 def read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -> list[tuple[Any, ...]]:
     """The rows of a file with these columns, found by their usual names; without a header, in this order.
 
-    The last role is the time, which the file may leave out: then it is `time` for all.
+    The last role is the time; if the file has no such column, it is `time` for all.
     """
     source = open_source(path, None, lambda cells: any(cell.lower() in NAMES[role] for cell in cells for role in roles))
     names = _columns(source, roles)
@@ -57,11 +57,11 @@ def read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -
         times = [time] * len(table.places) if len(names) < len(roles) else _times(source, table, names[-1])
         rows += zip(*nodes, times, strict=True)
     if not rows:
-        raise DataError(f"{source.name} holds no rows; at least one is needed")
+        raise DataError(f"{source.name} has no rows; at least one is needed")
     return rows
 
 
-def _columns(source: Source, roles: Sequence[str]) -> list[str]:
+def _columns(source: TableSource, roles: Sequence[str]) -> list[str]:
     if source.by_position:
         if len(source.columns) not in (len(roles), len(roles) - 1):
             raise DataError(
@@ -71,11 +71,11 @@ def _columns(source: Source, roles: Sequence[str]) -> list[str]:
     found = [next((name for name in source.columns if name.lower() in NAMES[role]), None) for role in roles]
     for role, name in zip(roles[:-1], found, strict=False):
         if name is None:
-            raise DataError(f"{source.name} has no column {role!r}; name its columns {','.join(roles)}")
+            raise DataError(f"{source.name} has no column {role!r}; expected the columns {','.join(roles)}")
     return [name for name in found if name is not None]
 
 
-def _nodes(source: Source, table: Table, name: str, known: Vocabulary) -> list[Id]:
+def _nodes(source: TableSource, table: RawTable, name: str, known: Vocabulary) -> list[Id]:
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
@@ -84,7 +84,7 @@ def _nodes(source: Source, table: Table, name: str, known: Vocabulary) -> list[I
     return cells if source.typed else [as_id(cell, known) for cell in cells]
 
 
-def _times(source: Source, table: Table, name: str) -> list[float]:
+def _times(source: TableSource, table: RawTable, name: str) -> list[float]:
     values, good = convert_times(table.columns[name], f"{source.name}: column {name!r}")
     for row in (~good).nonzero()[0]:
         fault = explain("time", table.columns[name][int(row)])
@@ -92,9 +92,9 @@ def _times(source: Source, table: Table, name: str) -> list[float]:
     return [float(value) for value in values]
 
 
-def mention_strangers(model: TAPGNN, ids: Sequence[Id]) -> None:
-    """Say which nodes the model has never seen: they have an answer, but it may be a slip of the pen."""
+def mention_unseen(model: TAPGNN, ids: Sequence[Id]) -> None:
+    """Say which nodes the model has never seen: they have an answer, but may be typos."""
     new = list(dict.fromkeys(name for name in ids if name not in model.model_.vocabulary))
     if new:
         shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
-        say(f"the model has never seen {shown}; the answer is that for a new node")
+        say(f"the model has never seen {shown}; the answer is for a new node")

@@ -1,4 +1,4 @@
-"""replay: a log through a live engine, with a dashboard."""
+"""replay: stream a log through a live engine, with a dashboard."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
 from tapgnn.cli.output import print_json, say, show
-from tapgnn.cli.serve import Folding
+from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -32,33 +32,34 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 def replay(
     events: EventsArgument,
     reading: Reading,
-    folding: Folding,
+    engine_options: EngineOptions,
     model: Annotated[
         str | None,
-        typer.Option(metavar="MODEL", help="The folder of a fitted model, run in this process.", show_default=False),
+        typer.Option(metavar="MODEL", help="The folder of a fitted model, served in this process.", show_default=False),
     ] = None,
     journal: Annotated[
         str | None,
-        typer.Option(metavar="PATH", help="Keep the journal there.", show_default="a temporary one"),
+        typer.Option(metavar="PATH", help="Where to keep the journal.", show_default="a temporary file"),
     ] = None,
     server: Annotated[
-        str | None, typer.Option(metavar="URL", help="Replay through this server instead.", show_default=False)
+        str | None, typer.Option(metavar="URL", help="Send the events to this server instead.", show_default=False)
     ] = None,
     token: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="With scope write, for the server.", envvar="TAPGNN_TOKEN")
+        str | None,
+        typer.Option(metavar="TEXT", help="Access token of the server, with scope write.", envvar="TAPGNN_TOKEN"),
     ] = None,
     speed: Annotated[
-        str, typer.Option(metavar="HOW", help="full, real (a unit of time is a second), or how many times real.")
+        str, typer.Option(metavar="HOW", help="full, real (one unit of time per second), or a multiple of real.")
     ] = "full",
-    batch: Annotated[int, typer.Option(metavar="N", help="Events that are sent together.")] = 200,
-    seed: Annotated[int, typer.Option(metavar="N", help="For the events that did not happen.")] = 0,
+    batch: Annotated[int, typer.Option(metavar="N", help="Events per batch.")] = 200,
+    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the negatives.")] = 0,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
-    """Stream a log through a live engine: how well does it do along time, and how fast?
+    """Stream a log through a live engine and report its accuracy over time and its speed.
 
-    Events that the model already knows are left out. Each of the others is scored against one that did not happen,
-    and then taken in. Give --model to run the engine here, or --server to use one that runs.
+    Events that the model has already observed are skipped. Every other event is scored against one negative and then
+    ingested. Pass --model to run the engine in this process, or --server to use a running one.
     """
     from tapgnn.online.replay import Tally
     from tapgnn.online.replay import replay as stream
@@ -66,11 +67,11 @@ def replay(
     pace = _pace(speed)
     if (model is None) == (server is None):
         raise ConfigError("pass either --model with a folder, or --server with an address")
-    if server is not None and (journal is not None or folding.options()):
-        raise ConfigError("--journal and the options of the engine belong to --model; the server has its own")
+    if server is not None and (journal is not None or engine_options.options()):
+        raise ConfigError("--journal and the engine options require --model; a server has its own")
     log = read_log(events, reading)
     tally = Tally()
-    with _target(model, journal, server, token, folding) as target, Dashboard(log.title) as screen:
+    with _target(model, journal, server, token, engine_options) as target, Dashboard(log.title) as screen:
         progress = None
         for progress in stream(log.events, target, tally, batch, pace, seed):
             screen.show(progress, tally)
@@ -84,14 +85,14 @@ def _pace(speed: str) -> float | None:
     try:
         return 1.0 if speed == "real" else float(speed)
     except ValueError:
-        raise ConfigError(f"--speed is full, real or a number, not {speed!r}") from None
+        raise ConfigError(f"--speed must be full, real or a number, not {speed!r}") from None
 
 
 @contextlib.contextmanager
 def _target(
-    model: str | None, journal: str | None, server: str | None, token: str | None, folding: Folding
+    model: str | None, journal: str | None, server: str | None, token: str | None, engine_options: EngineOptions
 ) -> Iterator[Target]:
-    """Where the events go, for as long as they do."""
+    """The engine or server that receives the events."""
     import secrets
 
     from tapgnn.online.replay import EngineTarget, ServerTarget
@@ -107,12 +108,12 @@ def _target(
 
     with tempfile.TemporaryDirectory() as folder:
         place = journal or str(Path(folder) / "journal.db")
-        with Engine.open(str(model), place, **folding.options()) as engine:
+        with Engine.open(str(model), place, **engine_options.options()) as engine:
             yield EngineTarget(engine)
 
 
 class Dashboard:
-    """What a person sees of a replay: a panel on a terminal, elsewhere a line for each tenth."""
+    """The progress of a replay: a panel on a terminal, elsewhere one line per 10 %."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -131,7 +132,7 @@ class Dashboard:
             self.live.stop()
 
     def show(self, progress: Progress, tally: Tally) -> None:
-        """Say where the replay stands."""
+        """Show the progress."""
         tenth = 10 * progress.done // progress.total
         if self.live is not None:
             self.live.update(self._panel(progress, tally))
@@ -143,31 +144,42 @@ class Dashboard:
         area, took = tally.recent_auc(), tally.percentiles().get("observe", {})
         said = f"{progress.done:,} of {progress.total:,} events  {progress.done / progress.seconds:,.0f} events/s"
         said += "" if area is None else f"  AUC {area:.4f}"
-        return said + "".join(f"  {name.removesuffix('_ms')} {value:.1f} ms" for name, value in took.items())
+        return f"{said}  {_percentiles(took)}" if took else said
 
     def _panel(self, progress: Progress, tally: Tally) -> Panel:
         area = tally.recent_auc()
         if area is not None and len(self.areas) < 60 * progress.done // progress.total:
             self.areas.append(area)
-        facts = Table.grid(padding=(0, 2))
-        facts.add_column(style="dim")
-        facts.add_row(
-            "pace", f"[bold]{progress.done / progress.seconds:,.0f}[/bold] events/s, now at {_moment(progress.time)}"
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(style="dim")
+        grid.add_row(
+            "speed", f"[bold]{progress.done / progress.seconds:,.0f}[/bold] events/s, now at {_moment(progress.time)}"
         )
         if area is not None:
-            facts.add_row("AUC", f"[bold]{area:.4f}[/bold] of the last 2,000  [cyan]{_sparkline(self.areas)}[/cyan]")
+            grid.add_row(
+                "AUC", f"[bold]{area:.4f}[/bold] over the last 2,000 events  [cyan]{_sparkline(self.areas)}[/cyan]"
+            )
         for what, took in tally.percentiles().items():
-            facts.add_row(what, "  ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in took.items()))
+            grid.add_row(what, _percentiles(took))
         bar = ProgressBar(total=progress.total, completed=progress.done, width=None)
         count = f"{progress.done:,} of {progress.total:,} events"
         whole = Table.grid(expand=True)
         whole.add_row(bar)
-        whole.add_row(facts)
+        whole.add_row(grid)
         return Panel(whole, title=f"replay {self.title}", subtitle=count, border_style="blue")
 
 
+def _percentiles(took: dict[str, float]) -> str:
+    """Latencies as one text.
+
+    >>> _percentiles({"p50_ms": 1.5, "p99_ms": 4.0})
+    'p50 1.50 ms, p99 4.00 ms'
+    """
+    return ", ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in took.items())
+
+
 def _sparkline(values: list[float]) -> str:
-    """Heights from an AUC of 0.5 to 1.
+    """A sparkline of AUCs from 0.5 to 1.
 
     >>> _sparkline([0.5, 0.75, 1.0])
     ' ▄█'
@@ -176,7 +188,7 @@ def _sparkline(values: list[float]) -> str:
 
 
 def _moment(time: float) -> str:
-    """A time that looks like seconds since 1970 as a date, any other as it is."""
+    """Seconds since 1970 as a date, any other time as a number."""
     from datetime import UTC, datetime
 
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S") if 3e8 < time < 1e11 else f"{time:g}"
@@ -189,15 +201,12 @@ def _report(title: str, progress: Progress, tally: Tally, json: bool) -> None:
         table.add_column(heading, justify="right")
     for row in curve:
         table.add_row(_moment(row["start"]), _moment(row["stop"]), f"{row['events']:,}", f"{row['auc']:.4f}")
-    show(f"{title}: AUC along time", table, json)
+    show(f"{title}: AUC over time", table, json)
     pace = progress.done / progress.seconds
     said = f"{progress.done:,} events in {progress.seconds:.1f} s ({pace:,.0f} events/s)"
-    say(said + ("" if whole is None else f", AUC {whole:.4f} against one random destination each"))
+    say(said + ("" if whole is None else f", AUC {whole:.4f} against one random negative per event"))
     for what, took in tally.percentiles().items():
-        say(
-            f"{what} a batch: "
-            + ", ".join(f"{name.removesuffix('_ms')} {value:.2f} ms" for name, value in took.items())
-        )
+        say(f"{what} per batch: {_percentiles(took)}")
     if json:
         found: dict[str, Any] = {"name": title, "events": progress.done, "seconds": progress.seconds}
         found |= {"events_per_s": pace, "auc": whole, "auc_along_time": curve, "latency": tally.percentiles()}

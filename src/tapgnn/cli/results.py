@@ -1,11 +1,12 @@
-"""What a model is worth, as numbers, as a table, and as report.html.
+"""Results of fit and evaluate: metrics, tables, and report.html.
 
-`evaluate` tests on events that played no part in training. `fit` keeps nothing back: its numbers come from the
-validation events, which also chose the weights, and are called so.
+`evaluate` tests on events that took no part in training. `fit` holds nothing out: its results come from the validation
+events, on which the weights were selected, and are labelled as validation results.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,55 +20,58 @@ from tapgnn.data import describe
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import EventError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.harness import NAME, Evaluation, examine, versions
-from tapgnn.events import Events, checksum
+from tapgnn.evaluation.harness import Evaluation, versions
+from tapgnn.evaluation.metrics import sigmoid
+from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
+from tapgnn.events import Events, events_fingerprint
 from tapgnn.report import Report, write_report
+from tapgnn.report.content import is_share, mean_of, spread_of
 from tapgnn.report.headline import standing
 from tapgnn.training.classification import Classification
 
-LARGEST_EXAM = 50_000
-COLUMNS = {"auc": "AUC", "ap": "AP", "mrr": "MRR", "hits10": "hits@10"}
-KINDS = {
-    "transductive_auc": "known nodes",
-    "inductive_auc": "new nodes",
-    "historical_auc": "historical",
-    "inductive_negatives_auc": "inductive",
+MOST_EVENTS = 50_000
+Rows = Mapping[str, Mapping[str, Any]]
+Columns = Mapping[str, tuple[str, str]]
+COLUMNS = {"auc": ("AUC", ".4f"), "ap": ("AP", ".4f"), "mrr": ("MRR", ".4f"), "hits10": ("hits@10", ".4f")}
+BY_TYPE = {
+    "transductive_auc": ("seen nodes", ".4f"),
+    "inductive_auc": ("unseen nodes", ".4f"),
+    "historical_auc": ("historical", ".4f"),
+    "inductive_negatives_auc": ("inductive", ".4f"),
 }
 EXPLAINED = (
-    "known nodes: both ends occur in training (transductive); new nodes: one does not (inductive); both against random "
-    "false destinations. historical: false destinations that the source met in training; inductive: such as it meets "
-    "only later"
+    "seen nodes: both nodes occur in training (transductive); unseen nodes: at least one does not (inductive); both "
+    "with random negatives. historical: destinations of the source in training; inductive: those that occur only later"
 )
 
 
 def cut_for_validation(events: Events) -> tuple[Events, Events]:
-    """The first 85 % of a log to learn from, and the rest to choose the weights on."""
+    """The first 85 % of a log for training, and the rest for selecting the weights."""
     test = split_strict(events).test
     return events.slice(0, len(events) - len(test)), test
 
 
 def check_labels(events: Events, simulated: bool = False) -> None:
-    """Refuse, before a long training, a log whose labels cannot be learnt."""
+    """Refuse, before a long training, a log that no classifier can be trained on."""
     if events.labels is None:
-        raise EventError("there is no label to learn; name its column with --label, or leave --classify out")
+        raise EventError("the log has no labels; pass the name of the label column with --label, or omit --classify")
     parts = split_strict(events)
-    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "take a longer log"
+    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "use a longer log"
     for part, name in ((parts.train, "first 70 %"), (parts.valid, "next 15 %"), (parts.test, "last 15 %")):
         if part.labels is not None and len(np.unique(part.labels > 0)) < 2:
             raise EventError(
-                f"the {name} of the events have only one kind of label, and both are needed there to learn them; "
-                f"{longer}, or leave --classify and --label out"
+                f"the {name} of the events all have the same class, and a classifier needs both classes there; "
+                f"{longer}, or omit --classify and --label"
             )
 
 
-def examine_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
-    """The model, which has observed `train`, and the trivial methods on the validation events (a sample of many)."""
-    nothing = valid.slice(0, 0)
-    split = Split(train, nothing, valid, np.zeros(0, dtype=bool), touches_unseen(valid, train))
-    seen = examine(model.model_, model.state_, split, "paper", model.seed, LARGEST_EXAM)
-    found = Evaluation(dict(seen.marks), [{"seed": model.seed, **point} for point in model.history_.points])
-    found.keep(seen, model, valid)
-    return found
+def measure_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
+    """The model, which has observed `train`, and the trivial methods on a sample of the validation events."""
+    split = Split(train, valid.slice(0, 0), valid, np.zeros(0, dtype=bool), touches_unseen(valid, train))
+    found = measure_trained(model.model_, model.state_, split, "paper", model.seed, MOST_EVENTS)
+    metrics = {name: results.metrics for name, results in found.items()}
+    history = [{"seed": model.seed, **point} for point in model.history_.points]
+    return Evaluation(metrics, history, found, sample_embeddings(model.model_, model.state_, valid))
 
 
 def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
@@ -76,50 +80,52 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {NAME: own, **results["baselines"]}
 
 
-def result_table(rows: Mapping[str, Mapping[str, float]]) -> Table:
-    """Methods and their figures side by side; the best of a column is bold."""
-    return _table(rows, COLUMNS, None)
+def result_tables(title: str, rows: Rows) -> dict[str, Table]:
+    """The tables of an evaluation by title: all events, and AUC by negative type if the protocol has several."""
+    tables = {title: method_table(rows, COLUMNS), "AUC by negative type": method_table(rows, BY_TYPE, EXPLAINED)}
+    return {name: table for name, table in tables.items() if len(table.columns) > 1}
 
 
-def kind_table(rows: Mapping[str, Mapping[str, float]]) -> Table | None:
-    """AUC by kind of node and of false destination, where the protocol tells them apart."""
-    return _table(rows, KINDS, EXPLAINED) if any(_figure(rows[NAME], stem) is not None for stem in KINDS) else None
+def method_table(
+    rows: Rows, columns: Columns, caption: str | None = None, notes: tuple[str, Mapping[str, str]] | None = None
+) -> Table:
+    """One row per method, with the best value of each metric in bold.
 
-
-def _table(rows: Mapping[str, Mapping[str, float]], columns: Mapping[str, str], caption: str | None) -> Table:
-    shown = {stem: name for stem, name in columns.items() if _figure(rows[NAME], stem) is not None}
-    best = {stem: max(_figure(row, stem) or 0.0 for row in rows.values()) for stem in shown}
-    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False)
+    `columns` maps a metric or cost to its title and format; those that no method has are left out. `notes` is a last
+    column: its title, and its text by method.
+    """
+    shown = {key: how for key, how in columns.items() if any(math.isfinite(mean_of(row, key)) for row in rows.values())}
+    best = {key: np.nanmax([mean_of(row, key) for row in rows.values()]) for key in shown if is_share(key)}
+    padding = (0, 1) if notes is None else (0, 1, 0, 0)
+    table = Table(caption=caption, caption_justify="left", box=None, pad_edge=False, padding=padding)
     table.add_column("method", no_wrap=True)
-    for name in shown.values():
-        table.add_column(name, justify="right", no_wrap=True)
+    for title, _ in shown.values():
+        table.add_column(title, justify="right", no_wrap=notes is None)
+    if notes is not None:
+        table.add_column(notes[0], min_width=7)
     for method, row in rows.items():
         cells = []
-        for stem in shown:
-            value, spread = _figure(row, stem), row.get("auc_std", 0.0) if stem == "auc" else 0.0
-            text = "" if value is None else f"{value:.4f}" + (f" ±{spread:.4f}" if spread else "")
-            cells.append(f"[bold]{text}[/bold]" if value == best[stem] else text)
-        table.add_row(method, *cells)
+        for key, (_, form) in shown.items():
+            value, spread = mean_of(row, key), spread_of(row, key) if key == "auc" else 0.0
+            text = f"{value:{form}}" + (f" ±{spread:.4f}" if spread > 0 else "") if math.isfinite(value) else ""
+            cells.append(f"[bold]{text}[/bold]" if value == best.get(key) else text)
+        table.add_row(method, *cells, *([] if notes is None else [notes[1][method]]))
     return table
 
 
-def verdict(rows: Mapping[str, Mapping[str, float]]) -> str:
-    """The AUC of the model beside the best trivial method, in one sentence."""
-    own = _figure(rows[NAME], "auc") or 0.0
-    trivial = {name: _figure(row, "auc") or 0.0 for name, row in rows.items() if name != NAME}
+def verdict(rows: Rows) -> str:
+    """The AUC of the model against the best trivial method, in one sentence."""
+    own = mean_of(rows[NAME], "auc")
+    trivial = {name: mean_of(row, "auc") for name, row in rows.items() if name != NAME}
     rival = max(trivial, key=lambda name: trivial[name])
     gap = own - trivial[rival]
-    state, doubtful = standing(gap, *(row.get("auc_std", 0.0) for row in (rows[NAME], rows[rival])))
+    state, doubtful = standing(gap, *(spread_of(row, "auc") for row in (rows[NAME], rows[rival])))
     if state == "level":
-        cause = ": the difference is within the spread over seeds" if doubtful else ""
+        cause = ": the difference is within the standard deviation over seeds" if doubtful else ""
         return f"AUC {own:.4f}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
     word = "above" if gap > 0 else "below"
-    end = "" if gap > 0 else ": here the model has learnt nothing that is not simpler to have"
+    end = "" if gap > 0 else ": on this log the trivial method is the better choice"
     return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
-
-
-def _figure(row: Mapping[str, float], stem: str) -> float | None:
-    return row.get(f"{stem}_mean", row.get(stem))
 
 
 def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
@@ -127,38 +133,43 @@ def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
     results = found.results
     count = len(results["seeds"])
     subtitle = (
-        f"Link prediction, protocol {results['protocol']}, tested on {results['test_events']:,} later events, "
-        f"{count} seed{'s' * (count > 1)}{', stopped before the others' if results['interrupted'] else ''}"
+        f"Link prediction, protocol {results['protocol']}, {results['test_events']:,} test events, "
+        f"{count} seed{'s' * (count > 1)}{' (interrupted before the others)' if results['interrupted'] else ''}"
     )
     kept = ("protocol", "seeds", "params", "versions", "data_sha256")
     settings = {key: results[key] for key in kept}
     return write_report(path, _report(log, found, subtitle, metrics=summaries(results), settings=settings))
 
 
-def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, learnt: Classification | None) -> Path:
+def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, classified: Classification | None) -> Path:
     """report.html of a fitted model."""
-    marked = None
-    if learnt is not None:
-        marked = {"labels": learnt.labels, "scores": learnt.scores, "auc": learnt.test_auc, "ap": learnt.test_ap}
     subtitle = (
-        "A fitted model on its validation events, the last 15 % of the log. They also chose the weights, so "
-        "this flatters a little; 'tapgnn evaluate' tests on events that were kept apart"
+        "Results on the validation events, the last 15 % of the log. The weights were selected on them, so the results "
+        "are slightly optimistic; 'tapgnn evaluate' tests on held-out events"
     )
-    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": checksum(log.events)}
+    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
     report = _report(
         log,
         found,
         subtitle,
         period="validation",
         metrics=found.results,
-        classification=marked,
+        classification=None
+        if classified is None
+        else {
+            "labels": classified.labels,
+            "scores": classified.scores,
+            "auc": classified.test_auc,
+            "ap": classified.test_ap,
+        },
         settings=settings,
     )
     return write_report(path, report)
 
 
 def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
-    """What both reports show of a log and of what was found on it."""
+    """What the reports of fit and evaluate have in common."""
+    own = found.first[NAME]
     return Report(
         title=log.name,
         subtitle=subtitle,
@@ -166,11 +177,11 @@ def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         data=describe(log.events, was_sorted=log.report.sorted),
         history=found.history,
-        labels=found.labels,
-        scores=found.scores,
-        times=found.times,
-        baseline_scores=found.baseline_scores,
-        embeddings=found.embeddings,
-        embedding_times=found.embedding_times,
+        labels=own.labels,
+        scores=sigmoid(own.scores),
+        times=own.times,
+        baseline_scores={name: given.scores for name, given in found.first.items() if name != NAME},
+        embeddings=found.sample[0],
+        embedding_times=found.sample[1],
         **more,
     )

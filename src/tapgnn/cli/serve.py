@@ -1,4 +1,4 @@
-"""serve and token: a live engine behind HTTP, and the keys to it."""
+"""serve and token: a live engine behind HTTP, and its access tokens."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.config_file import ConfigFile
-from tapgnn.cli.options import ModelArgument, grouped
+from tapgnn.cli.options import ModelArgument, grouped, option
 from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
+from tapgnn.threads import VARIABLES, set_threads
 
 if TYPE_CHECKING:
     from tapgnn.online.sources import Source
@@ -22,41 +23,18 @@ if TYPE_CHECKING:
 ENGINE, LIMITS, SOURCES = "Engine", "Limits", "Sources"
 
 
-def _option(panel: str, metavar: str, help: str, *names: str, default: str | bool = True) -> Any:
-    return typer.Option(*names, metavar=metavar, help=help, rich_help_panel=panel, show_default=default)
-
-
 @dataclass(frozen=True)
-class Folding:
-    """How the engine folds its journal; what is None stays as the journal has it."""
+class EngineOptions:
+    """Options of the engine; None keeps the setting in the journal."""
 
-    late: Annotated[
-        str | None,
-        _option(ENGINE, "HOW", "Older events than those absorbed: reject, merge or buffer.", default="reject"),
-    ] = None
-    lateness: Annotated[
-        float | None,
-        _option(ENGINE, "TIME", "With buffer and merge: how long events wait for older ones.", default="0"),
-    ] = None
-    hold_back: Annotated[
-        bool | None,
-        _option(
-            ENGINE,
-            "",
-            "Absorb an instant only when a later time has come.",
-            "--hold-back/--no-hold-back",
-            default="yes",
-        ),
-    ] = None
-    ttl: Annotated[
-        float | None, _option(ENGINE, "TIME", "Forget nodes that are silent for longer.", default="never")
-    ] = None
-    horizon: Annotated[
-        float | None, _option(ENGINE, "TIME", "Refuse events this much later than the newest.", default="no limit")
-    ] = None
-    checkpoint_every: Annotated[
-        int | None, _option(ENGINE, "N", "Records between checkpoints.", default="by what it saves")
-    ] = None
+    late: str | None = option(ENGINE, "HOW", "What to do with late events: reject, merge or buffer.", "reject")
+    lateness: float | None = option(ENGINE, "TIME", "With buffer and merge: how long events wait for late ones.", "0")
+    hold_back: bool | None = option(
+        ENGINE, "", "Absorb an instant only after a later one has begun.", "yes", "--hold-back/--no-hold-back"
+    )
+    ttl: float | None = option(ENGINE, "TIME", "Forget nodes that are inactive for longer.", "never")
+    horizon: float | None = option(ENGINE, "TIME", "Refuse events this much later than the latest event.", "no limit")
+    checkpoint_every: int | None = option(ENGINE, "N", "Records between checkpoints.", "adaptive")
 
     def options(self) -> dict[str, Any]:
         """The options of `Engine.open`."""
@@ -64,40 +42,41 @@ class Folding:
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """What a server lets in."""
+class ServerLimits:
+    """Limits on requests."""
 
-    max_body: Annotated[int, _option(LIMITS, "BYTES", "Of one request.")] = 16_000_000
-    max_events: Annotated[int, _option(LIMITS, "N", "Events of one request.")] = 10_000
-    queue: Annotated[int, _option(LIMITS, "N", "Batches that may wait; more are told to come back (429).")] = 256
-    window: Annotated[int, _option(LIMITS, "N", "Latest events kept in memory to explain scores.")] = 10_000
+    max_body: int = option(LIMITS, "BYTES", "Maximum size of a request.", True, default=16_000_000)
+    max_events: int = option(LIMITS, "N", "Maximum number of events per request.", True, default=10_000)
+    queue: int = option(
+        LIMITS, "N", "Maximum number of waiting batches; further requests get status 429.", True, default=256
+    )
+    window: int = option(LIMITS, "N", "Recent events kept in memory to explain scores.", True, default=10_000)
 
 
 @dataclass(frozen=True)
-class Feeding:
-    """Where events come from beside HTTP."""
+class SourceOptions:
+    """Sources of events besides HTTP."""
 
-    source: Annotated[
-        list[str] | None,
-        _option(
-            SOURCES,
-            "SOURCE",
-            "Also read events from a file that grows (.csv, .tsv, .jsonl), from standard input (-), or from Kafka "
-            "(kafka://HOST:PORT/TOPIC). May be given several times.",
-            default=False,
-        ),
-    ] = None
-    kafka_option: Annotated[
-        list[str] | None,
-        _option(SOURCES, "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL.", default=False),
-    ] = None
-    skip_bad_rows: Annotated[
-        bool,
-        _option(SOURCES, "", "Leave out rows that cannot be read; otherwise one stops the server.", "--skip-bad-rows"),
-    ] = False
+    source: list[str] | None = option(
+        SOURCES,
+        "SOURCE",
+        "Also read events from a growing file (.csv, .tsv, .jsonl), from standard input (-), or from Kafka "
+        "(kafka://HOST:PORT/TOPIC). May be repeated.",
+    )
+    kafka_option: list[str] | None = option(
+        SOURCES, "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL."
+    )
+    skip_bad_rows: bool = option(
+        SOURCES,
+        "",
+        "Skip rows that cannot be read; otherwise such a row stops the server.",
+        True,
+        "--skip-bad-rows",
+        default=False,
+    )
 
     def sources(self) -> list[Source]:
-        """What they name."""
+        """The sources that the options name."""
         from tapgnn.online.sources.file import FileSource, StreamSource
         from tapgnn.online.sources.kafka import KafkaSource
 
@@ -108,14 +87,16 @@ class Feeding:
             elif name.startswith("kafka://"):
                 servers, _, topic = name.removeprefix("kafka://").partition("/")
                 if not servers or not topic:
-                    raise ConfigError(f"{name} is not kafka://HOST:PORT/TOPIC; name the brokers and the topic")
+                    raise ConfigError(
+                        f"{name} is not of the form kafka://HOST:PORT/TOPIC; give the brokers and the topic"
+                    )
                 found.append(KafkaSource(servers, topic, self.skip_bad_rows, self._kafka_options()))
             else:
                 found.append(FileSource(name, skip_bad_rows=self.skip_bad_rows))
         return found
 
     def _kafka_options(self) -> dict[str, Any]:
-        pairs = [option.partition("=") for option in self.kafka_option or []]
+        pairs = [pair.partition("=") for pair in self.kafka_option or []]
         for key, mark, _ in pairs:
             if not mark:
                 raise ConfigError(f"--kafka-option {key} is not KEY=VALUE; write for example security.protocol=SSL")
@@ -126,32 +107,32 @@ class Feeding:
 def serve(
     model: ModelArgument,
     journal: Annotated[
-        str, typer.Option(metavar="PATH", help="The journal: a file, begun if it is not there, or postgresql://...")
+        str, typer.Option(metavar="PATH", help="The journal: a file, created if it does not exist, or postgresql://...")
     ],
-    folding: Folding,
-    bounds: Bounds,
-    feeding: Feeding,
+    engine_options: EngineOptions,
+    limits: ServerLimits,
+    source_options: SourceOptions,
     host: Annotated[
-        str, typer.Option(metavar="NAME", help="Where to listen; beyond this machine, with tokens only.")
+        str, typer.Option(metavar="NAME", help="Address to listen on; other than localhost only with --tokens.")
     ] = ("127.0.0.1"),
-    port: Annotated[int, typer.Option(metavar="N", help="0 takes one that is free.", min=0, max=65_535)] = 8000,
+    port: Annotated[
+        int, typer.Option(metavar="N", help="Port to listen on; 0 chooses a free one.", min=0, max=65_535)
+    ] = 8000,
     tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The tokens that open it: see 'tapgnn token new'.")
+        Path | None, typer.Option(metavar="FILE", help="File of access tokens, see 'tapgnn token new'.")
     ] = None,
     log_level: Annotated[str, typer.Option(metavar="NAME", help="debug, info, warning or error.")] = "info",
     config: ConfigFile = None,
 ) -> None:
-    """Serve a fitted model: take in events, answer questions, show a page to watch it.
+    """Serve a fitted model over HTTP: ingest events, answer queries, and show a live page.
 
-    Every event that is acknowledged is in the journal; whatever happens to the process, the next one goes on from
-    there. SIGTERM and Ctrl-C end it in order, with code 0. Logs are JSON lines on standard error.
+    Every acknowledged event is in the journal; after a crash, the next process continues from there. SIGTERM and Ctrl-C
+    shut the server down cleanly, with exit code 0. Logs are JSON lines on standard error.
     """
     _check_installed()
-    # One thread a product: several that spin on a busy machine are far slower. Read when numba and BLAS are loaded.
-    for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    # Several threads that spin on a busy machine are far slower than one. Numba and BLAS read these when they load.
+    for name in ("NUMBA_NUM_THREADS", *VARIABLES):
         os.environ.setdefault(name, "1")
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
     from tapgnn.model import load_model
     from tapgnn.online.engine.engine import Engine
     from tapgnn.online.server import serving
@@ -160,19 +141,19 @@ def serve(
     from tapgnn.online.server.service import Service, Settings
     from tapgnn.online.server.tokens import Tokens
 
-    threadpool_limits(limits=1)
+    set_threads(1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
     settings = Settings(
         tokens=known,
-        limits=Limits(body=bounds.max_body),
-        events=bounds.max_events,
-        queue=bounds.queue,
-        window=bounds.window,
+        limits=Limits(body=limits.max_body),
+        events=limits.max_events,
+        queue=limits.queue,
+        window=limits.window,
     )
     shape = load_model(model).config
-    options = folding.options()
-    service = Service(lambda: Engine.open(model, journal, **options), settings, feeding.sources())
+    options = engine_options.options()
+    service = Service(lambda: Engine.open(model, journal, **options), settings, source_options.sources())
     log_as_json(log_level)
     serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
 
@@ -184,11 +165,13 @@ def _check_installed() -> None:
 
 
 def new_token(
-    file: Annotated[Path, typer.Option(metavar="FILE", help="The token file, made if it is not there.")],
-    scope: Annotated[str, typer.Option(metavar="NAME", help="read (ask) or write (ask and send events).")] = "read",
-    name: Annotated[str, typer.Option(metavar="NAME", help="What to know it by.", show_default=False)] = "",
+    file: Annotated[Path, typer.Option(metavar="FILE", help="The token file, created if it does not exist.")],
+    scope: Annotated[
+        str, typer.Option(metavar="NAME", help="read (queries only) or write (queries and events).")
+    ] = "read",
+    name: Annotated[str, typer.Option(metavar="NAME", help="A name for the token.", show_default=False)] = "",
 ) -> None:
-    """Make a token and add its hash to a token file; the token itself is printed, once.
+    """Create an access token and add its hash to a token file; the token itself is printed only once.
 
     A server reads the file when it starts.
     """
@@ -197,5 +180,5 @@ def new_token(
     tokens = Tokens.load(file) if file.exists() else Tokens()
     text = tokens.add(scope, name)  # type: ignore[arg-type]
     tokens.save(file)
-    say(f"{tokens.entries[-1].name}: scope {scope}, kept as a hash in {file}; the token is shown only now:")
+    say(f"{tokens.entries[-1].name}: scope {scope}, stored as a hash in {file}; the token is shown only once:")
     typer.echo(text)

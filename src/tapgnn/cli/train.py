@@ -1,4 +1,4 @@
-"""fit and evaluate: train a model to keep, or find out how good one would be."""
+"""fit and evaluate: train and save a model, or measure how accurate one would be."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import Log, read_log
 from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
-from tapgnn.cli.progress import Board, Metrics, Screen
+from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -35,20 +35,22 @@ def evaluate(
     seeds: SeedsOption = 5,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} there.", show_default=f"{FOLDER}/EVENTS"),
+        typer.Option(
+            metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} to this folder.", show_default=f"{FOLDER}/EVENTS"
+        ),
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
-    """Train on the first part of a log, test on the last, beside the trivial methods.
+    """Train and test a model on a log, alongside the trivial methods.
 
-    The model learns from the first 70 %, the next 15 % choose the weights, and the last 15 % are predicted: which of
-    two destinations was the true one? Recency, popularity and EdgeBank need no training; a model that does not beat
-    them has learnt nothing.
+    The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
+    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity and EdgeBank need
+    no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import kind_table, report_evaluation, result_table, summaries, verdict
-    from tapgnn.evaluation.harness import evaluate as run
+    from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
+    from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
@@ -58,12 +60,11 @@ def evaluate(
         found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
-    show(title, result_table(rows), json)
-    if (kinds := kind_table(rows)) is not None:
-        show("AUC by kind of question", kinds, json)
+    for heading, table in result_tables(title, rows).items():
+        show(heading, table, json)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
-    # First, so that what was computed is not lost where a file cannot be written.
+    # Printed first, so that nothing is lost if a file cannot be written.
     if json:
         print_json(results)
     write_json(folder / EVALUATION, results)
@@ -71,92 +72,98 @@ def evaluate(
     say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
     if found.results["interrupted"]:
         done = len(found.results["seeds"])
-        say(f"stopped; the figures are those of the {done} of {seeds} seeds that were complete")
+        say(f"interrupted; the results cover the {done} of {seeds} seeds that were completed")
         raise typer.Exit(130)
 
 
 @grouped
 def fit(
     events: EventsArgument,
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the model goes.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
     learning: Learning,
     resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Go on with the training that was stopped in FOLDER.")
+        bool, typer.Option("--resume", metavar="", help="Continue the interrupted training in FOLDER.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the model that FOLDER holds.")] = False,
+    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the model in FOLDER.")] = False,
     classify: Annotated[
         bool | None,
         typer.Option(
             "--classify/--no-classify",
             metavar="",
-            help="Also learn the labels of the events, such as fraud.",
+            help="Also train a classifier of event labels, such as fraud.",
             show_default="if --label is given",
         ),
     ] = None,
     tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write curves for TensorBoard.", show_default=False)
+        Path | None, typer.Option(metavar="DIR", help="Also write TensorBoard curves.", show_default=False)
     ] = None,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
-    """Train a model on a whole log and save it, ready to be asked about what comes next.
+    """Train a model on a whole log and save it, ready for queries about future events.
 
-    The model learns from the first 85 % of the events and the rest choose its weights; then it observes them all. After
-    every epoch FOLDER holds a checkpoint. Ctrl-C keeps the best weights so far, and --resume goes on.
+    The model is trained on the first 85 % of the events, and its weights are selected on the rest; then it observes all
+    of them. FOLDER gets a checkpoint after every epoch. Ctrl-C keeps the best weights so far, and --resume continues.
     """
     estimator = learning.estimator()
     from tapgnn.cli.results import check_labels, cut_for_validation
 
     _check_folder(out, resume, force)
-    board = None if tensorboard is None else Board(tensorboard)
+    board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
     if wanted:
         check_labels(log.events, log.simulated)
     train, valid = cut_for_validation(log.events)
-    opening = f"{log.title}: learning from {len(train):,} events, choosing weights on the {len(valid):,} after them"
+    opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
     _train(estimator, train, valid, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
-    say(f"{word}, those after {history.best_epoch:.1f} epochs (validation AUC {history.best_auc:.4f})")
+    say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
     _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
     if history.interrupted:
-        say("'tapgnn fit' with the same options and --resume goes on from the last whole epoch")
+        say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
 
 
 def _check_folder(out: Path, resume: bool, force: bool) -> None:
-    """Refuse to write over a model, or over the checkpoint of one, that nobody said may go."""
+    """Refuse to overwrite a model or a checkpoint without --force or --resume."""
     from tapgnn.training.checkpoint import FILE
 
     if resume and force:
-        raise ConfigError("pass --resume to go on with a training or --force to begin anew, not both")
+        raise ConfigError("pass --resume to continue a training or --force to start over, not both")
     check_folder(out)
     held = (out / "model.json").exists() or (out / FILE).exists()
     if held and not (resume or force):
         raise ModelFileError(
-            f"{out} already holds a model; pass --force to replace it, --resume to go on with its training, "
+            f"{out} already contains a model; pass --force to replace it, --resume to continue its training, "
             "or another --out"
         )
 
 
 def _train(
-    estimator: TAPGNN, train: Events, valid: Events, out: Path, resume: bool, screen: Screen, board: Board | None
+    estimator: TAPGNN,
+    train: Events,
+    valid: Events,
+    out: Path,
+    resume: bool,
+    screen: Screen,
+    board: TensorBoardLog | None,
 ) -> None:
-    """Train with everything that watches it; ends the command where there is nothing to keep."""
+    """Train with all listeners; exits if there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
 
     if not resume:
         (out / FILE).unlink(missing_ok=True)
-    metrics = Metrics(out / METRICS, resume)
+    metrics = MetricsFile(out / METRICS, resume)
     with screen:
         listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
         estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
     if not estimator.history_.points:
-        say("stopped before the first validation; there is nothing to keep yet")
+        say("stopped before the first validation; nothing was saved")
         raise typer.Exit(130)
     metrics.finish(estimator.history_.points)
 
@@ -178,63 +185,64 @@ def _finish(
     reading: Reading,
     as_json: bool,
 ) -> None:
-    """Let the model observe the whole log, save it, and say what it is worth."""
-    from tapgnn.cli.results import examine_fit, report_fit, result_table, verdict
-    from tapgnn.events import checksum
+    """Let the model observe the whole log, save it, and report its accuracy."""
+    from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
+    from tapgnn.events import events_fingerprint
 
-    found = examine_fit(model, *parts)
+    found = measure_fit(model, *parts)
     model.observe(parts[1])
-    learnt = _learn_labels(model, log) if classify else None
+    classified = _train_classifier(model, log) if classify else None
+    model.reading_ = asdict(reading)
     digest = model.save(out)
     result = {
         "name": log.name,
         "simulated": log.simulated,
         "model_sha256": digest,
-        **_results(model, found, learnt),
-        "data_sha256": checksum(log.events),
+        **_results(model, found, classified),
+        "data_sha256": events_fingerprint(log.events),
         "reading": asdict(reading),
     }
     if as_json:
         print_json(result)
     write_json(out / FIT, result)
-    report_fit(out / REPORT, log, model, found, learnt)
-    title = f"{log.title}, {len(found.labels) // 2:,} validation events against newly drawn false ones"
-    show(title, result_table(found.results), as_json)
+    report_fit(out / REPORT, log, model, found, classified)
+    title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
+    show(title, method_table(found.results, COLUMNS), as_json)
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
-        say("the log has labels; --classify learns them too")
+        say("the log has labels; pass --classify to train a classifier")
     say(f"model in {out}, metrics in {out / METRICS}, report in {out / REPORT}")
 
 
-def _learn_labels(model: TAPGNN, log: Log) -> Classification:
-    say("learning the labels of the events")
-    learnt = model.fit_classifier(log.events)
-    share = learnt.labels.mean()
+def _train_classifier(model: TAPGNN, log: Log) -> Classification:
+    say("training a classifier of the event labels")
+    classified = model.fit_classifier(log.events)
+    share = classified.labels.mean()
     say(
-        f"labels: AUC {learnt.test_auc:.4f}, average precision {learnt.test_ap:.4f} on the last 15 % of the events, "
-        f"{int(learnt.labels.sum()):,} of which have the label (by chance: 0.5 and {share:.4f})"
+        f"classifier: AUC {classified.test_auc:.4f}, average precision {classified.test_ap:.4f} on the last 15 % of "
+        f"the events, of which {int(classified.labels.sum()):,} have the label (random scores: 0.5 and {share:.4f})"
     )
-    return learnt
+    return classified
 
 
-def _results(model: TAPGNN, found: Evaluation, learnt: Classification | None) -> dict[str, Any]:
+def _results(model: TAPGNN, found: Evaluation, classified: Classification | None) -> dict[str, Any]:
     from tapgnn.evaluation.harness import versions
 
-    history, marks = model.history_, dict(found.results)
+    history, metrics = model.history_, dict(found.results)
     return {
         "best_valid_auc": history.best_auc,
         "best_epoch": history.best_epoch,
         "interrupted": history.interrupted,
-        "events_per_s": history.events / max(history.seconds, 1e-9),
-        "validation": marks.pop("tapgnn"),
-        "baselines": marks,
+        "events_per_s": history.events_per_s,
+        "validation": metrics.pop("tapgnn"),
+        "baselines": metrics,
         "classification": None
-        if learnt is None
+        if classified is None
         else {
-            "valid_auc": learnt.valid_auc,
-            "test_auc": learnt.test_auc,
-            "test_ap": learnt.test_ap,
-            "positives": learnt.positives,
+            "valid_auc": classified.valid_auc,
+            "test_auc": classified.test_auc,
+            "test_ap": classified.test_ap,
+            "positives": classified.positives,
         },
         "params": model.get_params(),
         "versions": versions(),

@@ -12,7 +12,7 @@ long as no file with compiled code has changed: its stamp is the hash of all of 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -26,36 +26,39 @@ STRICT, FREE = {"contract", "nsz"}, {"contract", "nsz", "reassoc"}
 
 
 @cache
-def source_stamp() -> str:
-    """The hash of every source file of the package that has compiled code, or takes part in it."""
+def source_stamp(baselines: bool) -> str:
+    """The hash of all source files with compiled code; those of the baselines take part only in their own."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
-        text = path.read_bytes()
-        if b"tapgnn.compiled" in text or path.parent == Path(__file__).parent:
-            digest.update(str(path.relative_to(PACKAGE)).encode() + b"\0" + text + b"\0")
+        text, name = path.read_bytes(), str(path.relative_to(PACKAGE))
+        takes_part = b"tapgnn.compiled" in text or path.parent == Path(__file__).parent
+        if takes_part and (baselines or not name.startswith("baselines")):
+            digest.update(f"{name}\0".encode() + text + b"\0")
     return digest.hexdigest()
 
 
-def _compile(function: Callable[..., Any], fastmath: set[str], **options: Any) -> Callable[..., Any]:
-    dispatcher = nb.njit(nogil=True, cache=True, fastmath=fastmath, error_model="numpy", **options)(function)
+def compile_loop(function: Callable[..., Any], fastmath: Collection[str] = (), **options: Any) -> Callable[..., Any]:
+    """Compile a function that may run beside others of its kind; fastmath names what the compiler may do to sums."""
+    options |= {"fastmath": set(fastmath), "nogil": True, "cache": True, "error_model": "numpy"}
+    dispatcher = nb.njit(**options)(function)
     # numba's own stamp is the hash of this function's file alone; without a folder to write to there is no cache.
     if (kept := getattr(dispatcher._cache, "_cache_file", None)) is not None:
-        kept._source_stamp = source_stamp()
+        kept._source_stamp = source_stamp(function.__module__.startswith("tapgnn.baselines"))
     return dispatcher  # type: ignore[no-any-return]
 
 
 def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compile a loop that may run beside others of its kind.
+    """Compile a loop whose sums keep their order.
 
     Inlined into other compiled code: a shared copy would be compiled anew with each caller, and which of the copies a
     process takes depends on what it loads first. With sums in another order, a seed would not reproduce a run.
     """
-    return _compile(function, STRICT, inline="always")
+    return compile_loop(function, STRICT, inline="always")
 
 
 def fast(function: Callable[..., Any]) -> Callable[..., Any]:
     """`compiled`, with sums over a row in whatever order is fastest."""
-    return _compile(function, FREE, inline="always")
+    return compile_loop(function, FREE, inline="always")
 
 
 def program(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -65,4 +68,4 @@ def program(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def whole(function: Callable[..., Any]) -> Callable[..., Any]:
     """A program compiled with all that it calls: one call instead of many, for few rows."""
-    return _compile(function, FREE)
+    return compile_loop(function, FREE)

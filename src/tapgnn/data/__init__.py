@@ -1,6 +1,6 @@
 """Data: readers and writers, the registry of public data sets, splits, negatives, and the simulator.
 
-This page exports what turns files into `Events` and back.
+This module exports what turns files into `Events` and back.
 """
 
 from tapgnn.data.datasets.download import download
@@ -8,7 +8,6 @@ from tapgnn.data.datasets.registry import (
     DATASETS,
     Dataset,
     cache_folder,
-    checksum,
     dataset_path,
     find_dataset,
     get_dataset,
@@ -27,7 +26,6 @@ __all__ = [
     "ReadReport",
     "Summary",
     "cache_folder",
-    "checksum",
     "dataset_path",
     "describe",
     "download",

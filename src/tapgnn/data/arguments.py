@@ -1,4 +1,4 @@
-"""Arguments: what a caller hands to a model -> events, rows, seconds and plain values, or one line on what is wrong."""
+"""Arguments: what a caller passes to a model -> events, rows, seconds and plain values, or a one-line error."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tapgnn.vocabulary import Vocabulary
 
 
 def check_events(given: Any, vocabulary: Vocabulary | None = None) -> None:
-    """Refuse what is no log, and a log that numbers its ids apart from `vocabulary`, where one is given."""
+    """Refuse anything but a log, and a log that does not share `vocabulary`, if one is given."""
     if not isinstance(given, Events):
         raise EventError(f"expected Events, not {type(given).__name__}; {_cure(given)}")
     if vocabulary is not None and given.vocabulary is not vocabulary:
         raise EventError(
-            "the events number their ids apart from the model; read or build them with vocabulary=model.vocabulary"
+            "the events do not share the vocabulary of the model; read or build them with vocabulary=model.vocabulary"
         )
 
 
 def _cure(given: Any) -> str:
-    """What to call to make events of it."""
+    """The call that would turn it into events."""
     if isinstance(given, str) or hasattr(given, "__fspath__"):
         return f"read the file with tapgnn.data.load_dataset({str(given)!r})"
     if hasattr(given, "columns"):
@@ -37,7 +37,7 @@ def _cure(given: Any) -> str:
 
 
 def rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
-    """[Q] the rows of ids, -1 for a node nobody knows; a bare string or integer is one id.
+    """[Q] the rows of ids, -1 for an unknown node; a bare string or integer is one id.
 
     >>> rows_of("bob", Vocabulary(["ann", "bob"]))
     array([1])
@@ -51,7 +51,7 @@ def known_rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
 
 
 def _listed(ids: Any) -> Any:
-    """Ids as a list or an array of one dimension, each of them checked."""
+    """Ids as a list or a one-dimensional array, each of them checked."""
     if isinstance(ids, str | Integral):
         return [ids]
     shape = np.shape(ids) if isinstance(ids, np.ndarray) else (0,)
@@ -66,27 +66,27 @@ def _listed(ids: Any) -> Any:
 
 
 def seconds_of(times: ArrayLike, size: int) -> Floats:
-    """[Q] times as numbers: one for all `size` questions, or one for each; numbers or datetimes, as in a log."""
+    """[Q] times as numbers: one for all `size` queries, or one for each; numbers or datetimes, as in a log."""
     try:
         if np.ndim(times) > 1:
-            raise QueryError(f"times have shape {np.shape(times)}; expected one time, or one per question")
+            raise QueryError(f"times have shape {np.shape(times)}; expected one time, or one per query")
         seconds = to_seconds(times)
     except QueryError:
         raise
     except ValueError as error:
         raise QueryError(f"times: {error}") from None
     if len(seconds) not in (1, size):
-        raise QueryError(f"expected one time, or {size} of them, one per question, not {len(seconds)}; pass as many")
+        raise QueryError(f"expected one time, or {size:,} times, one per query, not {len(seconds):,}")
     return np.broadcast_to(seconds, (size,)).copy()
 
 
 def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number; True and False are not."""
+    """Whether a value is an integer; True and False are not."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse what cannot be a seed."""
+    """Refuse an invalid seed."""
     if not is_whole(seed) or not 0 <= seed < 2**63:
         raise ConfigError(f"seed must be a whole number from 0 to 2^63 - 1, not {seed!r}")
 
@@ -104,7 +104,7 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
 
 
 def plain_values(values: Mapping[str, Any], declared: type[Any]) -> dict[str, Any]:
-    """Values for a dataclass, each of the kind that it declares; their ranges are its own business."""
+    """Values for a dataclass, each of the type that it declares; the dataclass checks their ranges."""
     kinds = {field.name: field.type for field in fields(declared)}
     found = {name: plain(value) for name, value in values.items()}
     for name, value in found.items():
@@ -115,7 +115,7 @@ def plain_values(values: Mapping[str, Any], declared: type[Any]) -> dict[str, An
 
 
 def plain(value: Any) -> Any:
-    """Numbers and arrays of numpy as Python's own, which JSON can hold, also within others."""
+    """Numpy numbers and arrays as Python values that JSON can hold, also inside containers."""
     if isinstance(value, Mapping):
         return {name: plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):

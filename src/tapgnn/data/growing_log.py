@@ -1,8 +1,8 @@
-"""GrowingLog: the events that a model has observed, kept so that it can be asked about the past.
+"""GrowingLog: the events that a model has observed, kept so that it can answer queries about the past.
 
-Pieces are joined as in a binary counter: a piece is joined to the one before it as soon as it is at least as long. An
-event is therefore copied O(log M) times however small the pieces are, and a single piece is never copied at all. Labels
-are left out: no replay needs them, and a piece may come without.
+Pieces are merged as in a binary counter: a piece is merged with the previous one as soon as it is at least as long. An
+event is therefore copied O(log M) times however small the pieces are, and a single piece is never copied. Labels are
+dropped: no replay needs them, and a piece may have none.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class GrowingLog:
             return
         self._pieces.append(replace(events, labels=None))
         while len(self._pieces) > 1 and len(self._pieces[-2]) <= len(self._pieces[-1]):
-            self._join_last()
+            self._merge_last()
 
     def events(self) -> Events:
         """The whole log."""
         if not self._pieces:
             raise EventError("the log is empty; observe events first")
         while len(self._pieces) > 1:
-            self._join_last()
+            self._merge_last()
         return self._pieces[0]
 
-    def _join_last(self) -> None:
+    def _merge_last(self) -> None:
         later = self._pieces.pop()
         self._pieces[-1] = self._pieces[-1].append(later)

@@ -1,4 +1,4 @@
-"""Negatives: what did not happen, to compare with what did.
+"""Negatives: events that did not happen, to compare with those that did.
 
 A negative keeps the source and the time of a positive and replaces its destination.
 
@@ -8,12 +8,12 @@ A negative keeps the source and the time of a positive and replaces its destinat
     inductive    a destination that this source meets in the evaluation events, never in training, and not at this time
 
 The last two follow Poursafaei et al., "Towards Better Evaluation for Dynamic Link Prediction" (NeurIPS 2022), with one
-departure, the one of the Temporal Graph Benchmark: the paper draws whole edges, we keep the source, so that every
-negative can be ranked against its positive. A source with too few such destinations gives all it has, each once, and
+difference, taken from the Temporal Graph Benchmark: the paper draws whole edges, we keep the source, so that every
+negative can be ranked against its positive. A source with too few such destinations contributes all of them once, and
 random ones fill the row; `Negatives.filled` says where.
 
-Invariant: the same seed and events give the same negatives, whatever was drawn before, and no two purposes of one seed
-share their chance: with that of training, a method would be tested on the very negatives that it was taught.
+Invariant: the same seed and events give the same negatives, whatever was drawn before, and no two purposes of a seed
+share random numbers: otherwise a method could be tested on the very negatives that it was trained on.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.compiled.jit import compile_loop
 from tapgnn.data.statistics import is_bipartite
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events, Floats, Ints
@@ -35,21 +35,21 @@ Purpose = Literal["training", "calibration", "validation", "threshold", "test", 
 PURPOSES: tuple[Purpose, ...] = ("training", "calibration", "validation", "threshold", "test", "ranking")
 
 
-def chance(seed: int, purpose: Purpose) -> np.random.Generator:
-    """What a seed means for one purpose."""
+def rng_for(seed: int, purpose: Purpose) -> np.random.Generator:
+    """The random generator of a seed for one purpose."""
     return np.random.default_rng([seed, 1 + PURPOSES.index(purpose)])
 
 
 @dataclass(frozen=True)
 class Negatives:
-    """dst [E, n], the destinations that stand in for the true one; filled [E, n], where a random one had to do."""
+    """dst [E, n], the false destinations; filled [E, n], whether a random one filled a gap."""
 
     dst: Ints
     filled: NDArray[np.bool_]
 
 
 class NegativeSampler:
-    """Draws random negatives fast: no rejection, one table look-up per draw.
+    """Draws random negatives without rejection, with one table lookup per draw.
 
     >>> log = Events.from_arrays(["ann", "bob"], ["tea", "nut"], [1.0, 2.0])
     >>> NegativeSampler(log).draw(log.src, log.dst, np.random.default_rng(0))
@@ -61,12 +61,12 @@ class NegativeSampler:
         """`pool` [P], distinct rows, replaces the default: training nodes, or destinations of a bipartite graph."""
         self.pool = candidates(train) if pool is None else np.unique(pool)
         if len(self.pool) < 2:
-            raise EventError(f"negatives need at least two candidate destinations, there are {len(self.pool)}")
+            raise EventError(f"negatives need at least two candidate destinations, not {len(self.pool)}")
         self._place = np.full(self.pool[-1] + 1, -1, dtype=np.int64)
         self._place[self.pool] = np.arange(len(self.pool))
 
     def draw(self, src: Ints, dst: Ints, rng: np.random.Generator, count: int = 1) -> Ints:
-        """[E, count] destinations, uniform over the pool without the true one; `src` does not matter to these."""
+        """[E, count] destinations, uniform over the pool without the true one; `src` is not used."""
         if count < 1:
             raise ConfigError(f"at least one negative per positive is needed, not {count}")
         place = np.where(dst < len(self._place), self._place[np.minimum(dst, len(self._place) - 1)], -1)[:, None]
@@ -86,13 +86,13 @@ def sample_negatives(
     evaluation: Events | None = None,
     purpose: Purpose = "test",
 ) -> Negatives:
-    """`count` negatives per positive, drawn once for the seed and the purpose.
+    """`count` negatives per positive, drawn once for each seed and purpose.
 
-    `evaluation` holds all validation and test events, where inductive negatives come from; the positives by default.
+    `evaluation` holds all validation and test events, the source of inductive negatives; by default the positives.
     """
     if kind not in KINDS:
-        raise ConfigError(f"negatives are {', '.join(KINDS)}, not {kind!r}")
-    rng = chance(seed, purpose)
+        raise ConfigError(f"the negatives must be one of {', '.join(KINDS)}, not {kind!r}")
+    rng = rng_for(seed, purpose)
     drawn = NegativeSampler(train).draw(positives.src, positives.dst, rng, count)
     if kind == "random":
         return Negatives(drawn, np.zeros(drawn.shape, dtype=bool))
@@ -105,20 +105,20 @@ def sample_negatives(
 
 
 def training_sampler(train: Events) -> NegativeSampler:
-    """Negatives of the training events: the pool of the evaluation, or all nodes where that has only one."""
+    """The sampler of training negatives: the pool of the evaluation, or all nodes if that pool has only one."""
     if not len(train):
-        raise EventError("there are no training events; nothing can be learnt from an empty log")
+        raise EventError("there are no training events; a model cannot be trained on an empty log")
     nodes = np.unique(np.concatenate([train.src, train.dst]))
     if len(nodes) < 2:
         raise EventError(
-            f"all {len(train)} training events join one node with itself; learning needs a second node as a negative"
+            f"all {len(train):,} training events are self-loops of one node; training needs a second node as a negative"
         )
     pool = candidates(train)
     return NegativeSampler(train, pool if len(pool) > 1 else nodes)
 
 
 def candidates(train: Events) -> Ints:
-    """The destinations that a random negative may name, ascending: training nodes, or destinations if bipartite."""
+    """The possible destinations of a random negative, ascending: training nodes, or destinations if bipartite."""
     chosen = np.zeros(len(train.vocabulary), dtype=bool)
     chosen[train.dst] = True
     if not is_bipartite(train):
@@ -143,7 +143,7 @@ def _draw_met(positives: Events, pairs: Ints, nodes: int, uniform: Floats) -> In
     return np.asarray(_draw_fresh(order, groups, positives.src, positives.dst, border, pairs % nodes, uniform))
 
 
-@nb.njit(cache=True)
+@compile_loop
 def _draw_fresh(
     order: Ints, groups: Ints, src: Ints, dst: Ints, border: Ints, partner: Ints, uniform: Floats
 ) -> NDArray[np.int64]:

@@ -1,10 +1,10 @@
-"""Splits: a log cut along time into training, validation and test events.
+"""Splits: a log divided by time into training, validation and test events.
 
-`split_paper` is what was really run for the paper: the cuts lie at 70 % and 85 % of the *distinct timestamps*, and
+`split_paper` is what was run for the paper: the cuts are at 70 % and 85 % of the *distinct timestamps*, and
 validation and test events that touch a node unseen in training are dropped. `split_strict` cuts by events, drops
-nothing, and marks the events that touch an unseen node (inductive) apart from the others (transductive).
+nothing, and distinguishes events that touch an unseen node (inductive) from the others (transductive).
 
-Invariant: every part shares the vocabulary object of the log, and no instant lies in two parts.
+Invariant: every part shares the vocabulary object of the log, and no instant is in two parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Split:
-    """The three parts of a log, and which of the later events touch a node that training never saw.
+    """The three parts of a log, and which later events touch a node unseen in training.
 
     valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol.
     """
@@ -41,13 +41,13 @@ def split_paper(events: Events) -> Split:
     >>> split_paper(log)
     Traceback (most recent call last):
     ...
-    tapgnn.errors.EventError: no test event is left: all 1 touch a node unseen in training; use split_strict, which ...
+    tapgnn.errors.EventError: no test events are left: all 1 touch a node unseen in training; use split_strict, ...
     """
     borders = _instant_borders(events)
     instants = len(borders) - 1
     if instants < 4:
         raise EventError(
-            f"the paper's protocol cuts at 70 % and 85 % of the distinct times and needs 4 of them, the log has "
+            f"the paper's protocol needs at least 4 distinct times, to cut at 70 % and 85 % of them, but the log has "
             f"{instants}; add events or use split_strict"
         )
     # Whole numbers, because 0.7 * 10 is not always 7 in floating point.
@@ -61,7 +61,7 @@ def split_paper(events: Events) -> Split:
 def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0.15, 0.15)) -> Split:
     """Cut by events at the first border between instants at or after each fraction; every event is kept.
 
-    A log of three instants or more always gives three parts: where one instant holds too much, the borders move apart.
+    A log of at least three instants always gives three parts: if one instant holds too many events, the borders move.
 
     >>> log = Events.from_arrays(["a", "b", "a", "a"], ["b", "a", "b", "new"], [1.0, 2.0, 3.0, 4.0])
     >>> parts = split_strict(log, (0.5, 0.25, 0.25))
@@ -73,7 +73,7 @@ def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0
     borders = _instant_borders(events)
     instants = len(borders) - 1
     if instants < 3:
-        raise EventError(f"a split needs events at 3 distinct times, the log has {instants}; add events")
+        raise EventError(f"a split needs at least 3 distinct times, but the log has {instants}; add events")
     wanted = np.ceil(np.cumsum(fractions[:2]) * len(events) - 1e-9)
     first, second = np.searchsorted(borders, wanted, side="left")
     first = min(max(first, 1), instants - 2)
@@ -105,7 +105,7 @@ def _kept(part: str, events: Events, unseen: Bools) -> Events:
     kept = events.take(~unseen)
     if not len(kept):
         raise EventError(
-            f"no {part} event is left: all {len(events)} touch a node unseen in training; "
-            "use split_strict, which keeps them"
+            f"no {part} events are left: all {len(events):,} touch a node unseen in training; "
+            "use split_strict, which keeps such events"
         )
     return kept

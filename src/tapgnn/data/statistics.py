@@ -1,9 +1,9 @@
 """Statistics: the paper's data tables (Table 1 and 'Temporal graph data and statistics') for any log.
 
-    repetition   fraction of events whose source's previous event, in time order, went to the same destination
+    repetition   fraction of events with the same destination as the source's previous event
     density      2E / (N (N - 1))
-    degree_max   the largest number of ends of events at one node (a self-loop has both)
-    degree_mean  E / N, as the paper prints it; the mean number of ends is twice that
+    degree_max   the largest number of event endpoints at one node (a self-loop counts twice)
+    degree_mean  E / N, as the paper prints it; the mean number of endpoints is twice that
     ratio        message_links / events, |E^T| / |E|
 
 Repetition gives the paper's numbers: 20.8 % fb-forum, 0.0 % bitcoinotc, 10.9 % escorts, 0.2 % wiki-elec, 4.2 %
@@ -11,8 +11,8 @@ slashdot, 79.1 % Wikipedia. On movielens it is 19.6 %; the printed 19.9 % comes 
 The paper counts only the larger side of escorts and movielens as nodes, so its densities and mean degrees differ there;
 its span of slashdot leaves out the one row at time 0.
 
-A `Summary` counts a log that comes in pieces, so that a file larger than memory can be described: it needs O(N) and one
-piece. `describe` gives it a log that is at hand.
+A `Summary` is computed piece by piece in O(N) memory plus one piece, so that it can describe a file larger than memory.
+`describe` applies it to a log in memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CHUNK = 1 << 18
 
 
 def describe(events: Events, *, was_sorted: bool | None = None) -> dict[str, Any]:
-    """The statistics of a log as plain numbers; `was_sorted` is `ReadReport.sorted` of the reader, None if unknown.
+    """The statistics of a log as plain numbers; `was_sorted` is `ReadReport.sorted` from the reader, None if unknown.
 
     >>> log = Events.from_arrays(["a", "a", "b"], ["b", "b", "c"], [1.0, 2.0, 2.0])
     >>> table = describe(log)
@@ -44,7 +44,7 @@ def describe(events: Events, *, was_sorted: bool | None = None) -> dict[str, Any
 
 
 class Summary:
-    """The statistics of a log that comes in pieces with one growing vocabulary, cut between instants."""
+    """The statistics of a log in pieces that share a growing vocabulary and are cut between instants."""
 
     def __init__(self) -> None:
         self._degree, self._partner = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -56,7 +56,7 @@ class Summary:
         self._features = 0
 
     def add(self, piece: Events) -> None:
-        """Count the events of the next piece."""
+        """Add the events of the next piece."""
         if not len(piece):
             return
         self._grow(len(piece.vocabulary))
@@ -88,10 +88,10 @@ class Summary:
         self._degree[view.nodes] += np.diff(view.inbox[view.chain])
 
     def table(self, was_sorted: bool | None = None) -> dict[str, Any]:
-        """The statistics of what was added."""
+        """The statistics of all pieces."""
         count, nodes = self._events, int((self._degree > 0).sum())
         if not count:
-            raise EventError("there are no events to describe; at least one is needed")
+            raise EventError("there are no events to describe; at least one event is needed")
         return {
             "nodes": nodes,
             "events": count,
@@ -129,12 +129,12 @@ def is_bipartite(events: Events) -> bool:
 
 
 def repetition(events: Events) -> float:
-    """The fraction of events whose source went to the same destination in its previous event."""
+    """The fraction of events with the same destination as the source's previous event."""
     return _count_repeated(events, np.full(len(events.vocabulary), -1)) / len(events)
 
 
 def _count_repeated(events: Events, partner: Ints) -> int:
-    """How many events repeat the last partner [N] of their source, -1 for none yet; it is brought up to date."""
+    """The number of events that repeat the last partner [N] of their source (-1: none yet), which is updated."""
     order = np.argsort(events.src, kind="stable")
     src, dst = events.src[order], events.dst[order]
     change = src[1:] != src[:-1]

@@ -1,7 +1,7 @@
-"""Writers: `Events` -> a file that `read_events` reads back as the same events, whole or piece by piece.
+"""Writers: `Events` -> a file that `read_events` reads back as the same events, at once or piece by piece.
 
 The columns are src, dst, time, label, f0, f1, ... Ids that a format cannot hold exactly are refused, never changed. The
-file appears under its name only when it is complete, and a stream needs memory for one piece at a time.
+file appears under its name only when it is complete; writing a stream needs memory for one piece.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import gzip
 import json
-import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, cast
@@ -23,30 +22,30 @@ from tapgnn.data.reading.formats import BATCH_ROWS
 from tapgnn.data.reading.values import INTEGER, is_id, shorten
 from tapgnn.errors import DataError
 from tapgnn.events import Events
+from tapgnn.file_integrity import atomic_write
 
 _TEXT = (".csv", ".tsv", ".jsonl")
 ENDINGS = (*_TEXT, *(f"{ending}.gz" for ending in _TEXT), ".parquet")
 
 
 def write_events(events: Events, path: str | Path) -> None:
-    """Write events as CSV, TSV, JSON lines (each also `.gz`) or Parquet; `read_events` gives back the same."""
+    """Write events as CSV, TSV, JSON lines (each also `.gz`) or Parquet; `read_events` reads back the same events."""
     for _ in write_stream([events], path):
         pass
 
 
 def write_stream(pieces: Iterable[Events], path: str | Path) -> Iterator[Events]:
-    """Write pieces that share a vocabulary one after the other, and hand on each when it is written."""
+    """Write pieces that share a vocabulary, and yield each one after it is written."""
     target = Path(path)
     ending = next((ending for ending in ENDINGS if target.name.endswith(ending)), None)
     if ending is None or target.is_dir():
-        raise DataError(f"{target.name}: end the name in one of {', '.join(ENDINGS)}")
+        raise DataError(f"{target.name}: the file name must end in one of {', '.join(ENDINGS)}")
     return _written(pieces, target, ending)
 
 
 def _written(pieces: Iterable[Events], target: Path, ending: str) -> Iterator[Events]:
-    part = target.with_name(target.name + ".part")
     try:
-        with _opened(target, part) as stream, contextlib.ExitStack() as stack:
+        with atomic_write(target) as stream, contextlib.ExitStack() as stack:
             write, first = None, pl.DataFrame()
             for piece in pieces:
                 frame = _frame(piece, target.name, ending)
@@ -54,30 +53,21 @@ def _written(pieces: Iterable[Events], target: Path, ending: str) -> Iterator[Ev
                     write, first = _writer(stream, ending, frame, stack), frame.clear()
                 if frame.columns != first.columns or (ending == ".parquet" and frame.schema != first.schema):
                     raise DataError(
-                        f"{target.name}: the pieces differ in their columns or in the type of their ids; "
-                        "write them into files of their own, or as .jsonl"
+                        f"{target.name}: the pieces have different columns or id types; "
+                        "write them to separate files, or as .jsonl"
                     )
                 write(frame)
                 yield piece
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _opened(target: Path, part: Path) -> Iterator[BinaryIO]:
-    """The file to be; what the system refuses is an error that names it."""
-    try:
-        with open(part, "wb") as stream:
-            yield stream
     except OSError as error:
-        raise DataError(f"{target} cannot be written ({error.strerror or error}); check folder and space") from None
+        raise DataError(
+            f"{target} cannot be written ({error.strerror or error}); check the folder and the free space"
+        ) from None
 
 
 def _writer(
     stream: BinaryIO, ending: str, first: pl.DataFrame, stack: contextlib.ExitStack
 ) -> Callable[[pl.DataFrame], Any]:
-    """What appends a frame to the file; the stack closes what it needs."""
+    """A function that appends a frame to the file; the stack closes what it opened."""
     if ending == ".parquet":
         schema = first.to_arrow().schema
         table = stack.enter_context(pq.ParquetWriter(stream, schema, compression="zstd", write_page_checksum=True))
@@ -92,7 +82,7 @@ def _writer(
 
 
 def _write_json_lines(frame: pl.DataFrame, stream: BinaryIO) -> None:
-    """One object a row; polars writes columns of one type only, and ids may be of two."""
+    """One object per row; polars writes columns of a single type, but ids may have two."""
     if pl.Object in frame.dtypes:
         stream.writelines(json.dumps(row).encode() + b"\n" for row in frame.iter_rows(named=True))
     else:
@@ -114,7 +104,7 @@ def _frame(events: Events, file: str, ending: str) -> pl.DataFrame:
 
 
 def _checked_names(events: Events, file: str, ending: str) -> tuple[NDArray[Any], Any]:
-    """The ids by row in a type the format can hold: integers, strings, or (JSON lines) objects of both."""
+    """The ids by row, in a type that the format can hold: integers, strings, or (JSON lines) both."""
     ids = events.vocabulary.ids
     used = np.unique(np.concatenate([events.src, events.dst]))
     texts = [name for row in used if isinstance(name := ids[row], str)]
@@ -122,16 +112,18 @@ def _checked_names(events: Events, file: str, ending: str) -> tuple[NDArray[Any]
     for name in texts:
         if not is_id(name) or (plain and not _survives_text(name)):
             raise DataError(
-                f"{file}: {ending} cannot hold the id {shorten(name)} exactly; write .parquet, or rename it"
+                f"{file}: {ending} cannot store the id {shorten(name)} exactly; write .parquet, or rename the id"
             )
     mixed = 0 < len(texts) < len(used)
     if mixed and ending == ".parquet":
-        raise DataError(f"{file}: some ids are integers and some are strings, Parquet holds one type; write .jsonl")
+        raise DataError(
+            f"{file}: some ids are integers and some are strings, but a Parquet column has one type; write .jsonl"
+        )
     names = np.zeros(len(ids), dtype=object if texts else np.int64)
     names[used] = [str(ids[row]) if mixed and plain else ids[row] for row in used]
     return names, pl.Object if mixed and not plain else pl.String if texts else pl.Int64
 
 
 def _survives_text(name: str) -> bool:
-    """Whether a string comes back from CSV as it was: not as an integer, not trimmed, not over two lines."""
+    """Whether CSV returns a string unchanged: not as an integer, not trimmed, not split over two lines."""
     return not (INTEGER.match(name) or name != name.strip(" \t") or any(mark in name for mark in "\n\r\0"))

@@ -1,17 +1,24 @@
-"""Evaluation: a protocol, several seeds, and the trivial methods beside every result.
+"""Harness: every method, TAP-GNN included, under one protocol and over several seeds.
 
-    paper    split at 70 % and 85 % of the distinct times, unseen nodes dropped
-    strict   split by events, nothing dropped
+    compare(events, methods)      any methods, each run in a process of its own, with the same number of threads
+    evaluate(events, estimator)   TAP-GNN as configured and the trivial methods, in this process, so that training
+                                  progress can be shown; keeps what a report draws
 
-What is asked of the test events, and how it is marked, stands in `training.examination`. A seed decides the weights,
-the order of chance in training, and the negatives.
+For every seed all methods get the same `Questions`, and `measure` treats them alike: the harness uses nothing but the
+interface `Method`. docs/comparison.md says how each method uses the validation events.
+
+In `compare` the training time of a first run includes the compilation of loops. `memory_mb` is the peak resident size
+of the process (ru_maxrss) minus its peak just before the fit, when library and data are loaded. A run that fails, or
+whose process dies, is a run with `error`, and the others continue. Ctrl-C keeps the finished runs (in `evaluate` the
+completed seeds); before the first there is nothing to keep, and the KeyboardInterrupt is raised.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numba
@@ -19,136 +26,272 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tapgnn.data.splits import Split, split_paper, split_strict
+from tapgnn.baselines import METHODS, Method
+from tapgnn.baselines.method import Details
+from tapgnn.baselines.shared.subprocess_run import peak_mb, run_in_subprocess
+from tapgnn.data.splits import Split
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
+from tapgnn.evaluation.protocols import Protocol, ProtocolName, find_protocol
 from tapgnn.evaluation.questions import (
     NAME,
-    PROTOCOLS,
-    Exam,
-    Examination,
-    Protocol,
-    examine,
-    heuristics,
+    TRIVIAL,
+    WINDOWED,
+    Questions,
+    Results,
+    TrainedModel,
+    make_baseline,
+    measure,
     sample_embeddings,
-    sigmoid,
 )
-from tapgnn.events import Events, Floats, Ints, checksum
-from tapgnn.training.link_prediction import Progress
+from tapgnn.events import Events, Floats, Ints, events_fingerprint
+from tapgnn.training.link_prediction import Listener, TrainingProgress
 
-__all__ = [
-    "NAME",
-    "PROTOCOLS",
-    "Evaluation",
-    "Exam",
-    "Examination",
-    "Protocol",
-    "checksum",
-    "evaluate",
-    "examine",
-    "heuristics",
-    "sample_embeddings",
-    "sigmoid",
-    "versions",
-]
+NAMES = (NAME, *METHODS, WINDOWED)
+# Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
+COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
+NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
 
-SeedListener = Callable[[int, Progress], None]
+Run = dict[str, Any]
+Maker = Callable[[str, int], Method]
+SeedListener = Callable[[int, TrainingProgress], None]
 
 
-@dataclass
+class TAPGNNMethod(TrainedModel):
+    """TAP-GNN as a `Method`; `params` are those of the estimator."""
+
+    def __init__(self, seed: int = 0, listener: Listener | None = None, **params: Any) -> None:
+        self.estimator = TAPGNN(seed=seed, **params)
+        self.listener = listener
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Train, and observe the training events; an interrupted training is discarded."""
+        self.estimator.fit(train, valid, listener=self.listener)
+        if self.estimator.history_.interrupted:
+            raise KeyboardInterrupt
+        self.model, self.state = self.estimator.model_, self.estimator.state_
+        super().fit(train, valid)
+
+    def details(self) -> Details:
+        """The epoch of the best weights, and their validation AUC."""
+        history = self.estimator.history_
+        return {"kept_epoch": history.best_epoch, "valid_auc": history.best_auc}
+
+
+class SampledTAPGNN(TAPGNNMethod):
+    """Also keeps a sample of the embeddings along the test events."""
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] the same scores."""
+        self.sample = sample_embeddings(self.model, self.state, events)
+        return super().replay(events, src, dst, time)
+
+
+def make_method(name: str, seed: int, window: float = 1.0) -> Method:
+    """A new method by its name, TAP-GNN included; `window` is that of windowed EdgeBank."""
+    return TAPGNNMethod(seed) if name == NAME else make_baseline(name, seed, window)
+
+
+@dataclass(frozen=True)
+class RunProgress:
+    """The run of a method with a seed starts (`run` is None), or has finished."""
+
+    method: str
+    seed: int
+    place: int
+    total: int
+    run: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """The results as plain values, and what a report draws from the first seed."""
+    """The output of `evaluate`.
+
+    results    all metrics, as plain values
+    history    one row per validation of every training
+    first      the results of each method with the first seed
+    sample     z [n, d] of some sources of the test events with that seed, each just before its time [n]
+    """
 
     results: dict[str, Any]
-    history: list[dict[str, Any]] = field(default_factory=list)
-    labels: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    scores: Floats = field(default_factory=lambda: np.empty(0))
-    times: Floats = field(default_factory=lambda: np.empty(0))
-    baseline_scores: dict[str, Floats] = field(default_factory=dict)
-    embeddings: NDArray[np.float32] = field(default_factory=lambda: np.empty((0, 0), dtype=np.float32))
-    embedding_times: Floats = field(default_factory=lambda: np.empty(0))
+    history: list[dict[str, Any]]
+    first: dict[str, Results]
+    sample: tuple[NDArray[np.float32], Floats]
 
-    def keep(self, seen: Examination, model: TAPGNN, test: Events) -> None:
-        """Keep what a report draws of one examination of a model, and a sample of its embeddings."""
-        self.labels, self.scores, self.times = seen.labels, seen.scores, seen.times
-        self.baseline_scores = seen.baseline_scores
-        self.embeddings, self.embedding_times = sample_embeddings(model.model_, model.state_, test)
+
+def compare(
+    events: Events,
+    methods: Sequence[str] = ("all",),
+    protocol: ProtocolName = "strict",
+    seeds: int = 5,
+    threads: int = 1,
+    listener: Callable[[RunProgress], None] | None = None,
+    make: Maker | None = None,
+) -> dict[str, Any]:
+    """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
+
+    New processes import the calling script, which must keep its own work under `if __name__ == "__main__"`. `make`
+    builds your own methods from name and seed, and must be importable.
+    """
+    names = chosen_methods(methods) if make is None else methods
+    rules = find_protocol(protocol).for_any_method()
+    if seeds < 1 or threads < 1:
+        raise ConfigError(f"seeds and threads must be at least 1, not {seeds} and {threads}")
+
+    def run(name: str, questions: Questions) -> Run:
+        build = make or partial(make_method, window=questions.window)
+        return run_in_subprocess(measured, build, name, questions, threads=threads, preload=__name__)
+
+    split = rules.split(events)
+    runs, interrupted = _run_all(split, rules, names, range(seeds), run, listener)
+    return {
+        "methods": {name: summary(found) for name, found in runs.items()},
+        "protocol": protocol,
+        "seeds": sorted({run["seed"] for found in runs.values() for run in found}),
+        "interrupted": interrupted,
+        "versions": {**versions(), "threads": str(threads)},
+        "data": {
+            "sha256": events_fingerprint(events),
+            "events": len(events),
+            "nodes": len(events.vocabulary),
+            "train_events": len(split.train),
+            "valid_events": len(split.valid),
+            "test_events": len(split.test),
+        },
+    }
+
+
+def measured(make: Maker, name: str, questions: Questions) -> Run:
+    """The work of a subprocess: build the method, measure it, and add its memory."""
+    method = make(name, questions.seed)
+    before = peak_mb()
+    found = measure(method, questions).plain()
+    return {**found, "memory_mb": peak_mb() - before, "sees_history": method.sees_history}
 
 
 def evaluate(
     events: Events,
     estimator: TAPGNN,
-    protocol: Protocol = "strict",
+    protocol: ProtocolName = "strict",
     seeds: int = 5,
     listener: SeedListener | None = None,
 ) -> Evaluation:
-    """Train and test once per seed; mean and deviation of every figure, for the model and for the trivial methods.
-
-    Ctrl-C stops: the results are those of the seeds that were complete, and say so (`interrupted`); before the first
-    is complete there is nothing to keep, and the KeyboardInterrupt goes on.
-    """
-    if protocol not in PROTOCOLS:
-        raise ConfigError(f"protocol {protocol!r} is not one of {', '.join(PROTOCOLS)}")
+    """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods."""
+    rules = find_protocol(protocol)
     if seeds < 1:
-        raise ConfigError(f"at least one seed is needed, not {seeds}")
-    split = split_paper(events) if protocol == "paper" else split_strict(events)
-    found = Evaluation({})
-    runs: list[dict[str, dict[str, float]]] = []
-    interrupted = False
-    for seed in range(estimator.seed, estimator.seed + seeds):
-        try:
-            runs.append(_run(found, split, estimator, protocol, seed, listener))
-        except KeyboardInterrupt:
-            if not runs:
-                raise
-            interrupted = True
-            break
-    own = [{"seed": estimator.seed + place, **run[NAME]} for place, run in enumerate(runs)]
-    found.results = {
+        raise ConfigError(f"seeds must be at least 1, not {seeds}")
+    first: dict[str, Results] = {}
+    history: list[dict[str, Any]] = []
+    samples: list[tuple[NDArray[np.float32], Floats]] = []
+
+    def run(name: str, questions: Questions) -> Run:
+        seed = questions.seed
+        told = None if listener is None else partial(listener, seed)
+        model = SampledTAPGNN(**{**estimator.get_params(), "seed": seed}, listener=told) if name == NAME else None
+        found = measure(model or make_baseline(name, seed, questions.window), questions)
+        first.setdefault(name, found)
+        if model is None:
+            return found.metrics
+        samples.append(model.sample)
+        history.extend({"seed": seed, **point} for point in model.estimator.history_.points)
+        return {"valid_auc": found.details["valid_auc"], **found.metrics}
+
+    split, names = rules.split(events), (NAME, *TRIVIAL)
+    runs, interrupted = _run_all(split, rules, names, range(estimator.seed, estimator.seed + seeds), run)
+    complete = min(len(runs.get(name, [])) for name in names)
+    if not complete:
+        raise KeyboardInterrupt
+    rows = {name: averages(runs[name][:complete]) for name in names}
+    own = runs[NAME][:complete]
+    done = [run["seed"] for run in own]
+    results = {
         "protocol": protocol,
-        "seeds": [int(run["seed"]) for run in own],
+        "seeds": done,
         "interrupted": interrupted,
-        **_summary(own),
-        "baselines": {name: _summary([run[name] for run in runs]) for name in runs[0] if name != NAME},
+        **rows.pop(NAME),
+        "baselines": rows,
         "runs": own,
         "test_events": len(split.test),
         "params": estimator.get_params(),
         "versions": versions(),
-        "data_sha256": checksum(events),
+        "data_sha256": events_fingerprint(events),
     }
-    return found
+    return Evaluation(results, [point for point in history if point["seed"] in done], first, samples[0])
 
 
-def _run(
-    found: Evaluation, split: Split, estimator: TAPGNN, protocol: Protocol, seed: int, listener: SeedListener | None
-) -> dict[str, dict[str, float]]:
-    """Train and test with one seed; an interrupted training counts for nothing."""
-    model = TAPGNN(**{**estimator.get_params(), "seed": seed})
-    model.fit(split.train, split.valid, listener=None if listener is None else lambda step: listener(seed, step))
-    if model.history_.interrupted:
-        raise KeyboardInterrupt
-    model.observe(split.valid)
-    seen = examine(model.model_, model.state_, split, protocol, seed)
-    if not found.history:
-        found.keep(seen, model, split.test)
-    found.history += [{"seed": seed, **point} for point in model.history_.points]
-    return {**seen.marks, NAME: {"valid_auc": model.history_.best_auc, **seen.marks[NAME]}}
+def _run_all(
+    split: Split,
+    protocol: Protocol,
+    names: Sequence[str],
+    seeds: range,
+    run: Callable[[str, Questions], Run],
+    listener: Callable[[RunProgress], None] | None = None,
+) -> tuple[dict[str, list[Run]], bool]:
+    """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
+    tell = listener or (lambda progress: None)
+    runs: dict[str, list[Run]] = {}
+    total = len(seeds) * len(names)
+    try:
+        for seed in seeds:
+            questions = Questions(split, protocol, seed)
+            for name in names:
+                place = 1 + sum(map(len, runs.values()))
+                tell(RunProgress(name, seed, place, total))
+                finished = {"seed": seed, **run(name, questions)}
+                runs.setdefault(name, []).append(finished)
+                tell(RunProgress(name, seed, place, total, finished))
+    except KeyboardInterrupt:
+        if not runs:
+            raise
+        return runs, True
+    return runs, False
 
 
-def _summary(runs: list[dict[str, float]]) -> dict[str, float]:
-    """Mean and standard deviation of every figure of the runs."""
-    summary: dict[str, float] = {}
+def chosen_methods(names: Sequence[str]) -> list[str]:
+    """The names in order without duplicates; 'all' stands for every method, and an unknown name is an error."""
+    chosen = list(dict.fromkeys(NAMES if "all" in names else names))
+    unknown = [name for name in chosen if name not in NAMES]
+    if unknown or not chosen:
+        what = f"there is no method {unknown[0]!r}" if unknown else "no method was given"
+        raise ConfigError(f"{what}; the methods are {', '.join(NAMES)}, or all")
+    return chosen
+
+
+def summary(runs: Sequence[Run]) -> dict[str, Any]:
+    """The row of a method from its runs, one per seed: averages of those that finished, how many failed, and the runs.
+
+    `error` is the message of the first failed run; `alternatives` have averages of their own.
+    """
+    errors = [run["error"] for run in runs if "error" in run]
+    finished = [run for run in runs if "error" not in run]
+    row: dict[str, Any] = {}
+    if finished:
+        row = {**averages(finished), "sees_history": bool(finished[0]["sees_history"])}
+        if "alternatives" in finished[0]:
+            names = finished[0]["alternatives"]
+            row["alternatives"] = {name: averages([run["alternatives"][name] for run in finished]) for name in names}
+    if errors:
+        row["error"] = errors[0]
+    return {**row, "failed": len(errors), "runs": list(runs)}
+
+
+def averages(runs: Sequence[Run]) -> dict[str, float]:
+    """Mean and standard deviation of every metric (0 for a single run), mean of every cost, maximum of the memory."""
+    row: dict[str, float] = {}
     for name in runs[0]:
-        if name == "seed":
+        if name in NOT_AVERAGED:
             continue
-        values = np.array([run[name] for run in runs if name in run])
-        summary[f"{name}_mean"] = float(values.mean())
-        summary[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
-    return summary
+        values = np.array([run[name] for run in runs if name in run], dtype=np.float64)
+        if name in COSTS:
+            row[name] = float(values.max() if name == "memory_mb" else values.mean())
+        else:
+            row[f"{name}_mean"] = float(values.mean())
+            row[f"{name}_std"] = float(values.std(ddof=1)) if len(values) > 1 else 0.0
+    return row
 
 
 def versions() -> dict[str, str]:
-    """What the numbers were made with."""
+    """The versions of the libraries, and the number of threads."""
     from tapgnn import __version__
 
     return {

@@ -1,12 +1,13 @@
 """Metrics of link prediction and classification, exact where scores tie.
 
-    auc                 P(score of a positive > score of a negative) + P(equal) / 2, from average ranks
+    auc                 P(score of a positive > score of a negative) + P(equal) / 2
     average precision   sum over thresholds of (recall gained) * precision, equal scores being one threshold
     rank                1 + (negatives above + negatives at or above) / 2: the mean of the optimistic and the
                         pessimistic rank, as the Temporal Graph Benchmark has it; MRR and hits@k follow from it
     calibration error   sum over bins of (share of the bin) * |mean probability - share of positives|
 
-Infinite scores are ranked like any others ('never seen' is -inf); NaN is an error.
+Infinite scores are ranked like any others ('never seen' is -inf), which scikit-learn refuses; NaN is an error. These
+are the only implementations in the package: training, baselines, evaluation and report all call them.
 """
 
 from __future__ import annotations
@@ -51,14 +52,14 @@ def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> auc([0, 1, 1], [0.2, 0.2, 0.9])
     0.75
     """
-    positive, values = _checked(labels, scores)
-    hits = int(positive.sum())
-    misses = len(positive) - hits
-    if not hits or not misses:
-        raise QueryError(f"AUC compares positives with negatives; there are {hits} positives and {misses} negatives")
-    _, which, count = np.unique(values, return_inverse=True, return_counts=True)
-    rank = np.cumsum(count) - (count - 1) / 2
-    return float((rank[which[positive]].sum() - hits * (hits + 1) / 2) / (hits * misses))
+    _, hits, misses = threshold_counts(labels, scores)
+    if not hits[-1] or not misses[-1]:
+        raise QueryError(
+            f"AUC compares positives with negatives; there are {hits[-1]:.0f} positives and {misses[-1]:.0f} negatives"
+        )
+    # Twice the number of pairs in order, ties half: whole numbers, so that the only rounding is that of the division.
+    pairs = (np.diff(hits, prepend=0) * (2 * misses[-1] - misses - np.append(0, misses[:-1]))).sum()
+    return float(pairs / 2 / (hits[-1] * misses[-1]))
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -67,14 +68,10 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     >>> round(average_precision([0, 1, 1], [0.2, 0.2, 0.9]), 4)
     0.8333
     """
-    positive, values = _checked(labels, scores)
-    if not positive.any():
+    _, hits, misses = threshold_counts(labels, scores)
+    if not hits[-1]:
         raise QueryError("average precision needs at least one positive; there is none")
-    order = np.argsort(-values, kind="stable")
-    ends = np.append(np.flatnonzero(values[order][1:] != values[order][:-1]), len(values) - 1)
-    hits = np.cumsum(positive[order])[ends]
-    gained = np.diff(hits, prepend=0) / hits[-1]
-    return float((gained * hits / (ends + 1)).sum())
+    return float((np.diff(hits, prepend=0) / hits[-1] * hits / (hits + misses)).sum())
 
 
 def accuracy(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5) -> float:
@@ -85,6 +82,18 @@ def accuracy(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5
     """
     positive, values = _checked(labels, probabilities)
     return float(((values >= threshold) == positive).mean())
+
+
+def best_threshold(labels: ArrayLike, scores: ArrayLike) -> float:
+    """The threshold with the highest accuracy: halfway between the lowest score that is called positive and the next.
+
+    >>> best_threshold([1, 0, 1, 0], [0.9, 0.1, 0.7, 0.3])
+    0.5
+    """
+    values, hits, misses = threshold_counts(labels, scores)
+    best = int(np.argmax(hits - misses))
+    lowest, below = values[best], values[min(best + 1, len(values) - 1)]
+    return float(0.5 * (lowest + below) if np.isfinite(lowest) and np.isfinite(below) else lowest)
 
 
 def ranks(positive: ArrayLike, negative: ArrayLike) -> Floats:
@@ -150,14 +159,29 @@ def calibration(labels: ArrayLike, probabilities: ArrayLike, bins: int = 10) -> 
     return Calibration(error, edges, predicted, observed, count)
 
 
+def sigmoid(logits: ArrayLike) -> Floats:
+    """Probabilities of logits, without overflow."""
+    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, dtype=np.float64))))
+
+
+def threshold_counts(labels: ArrayLike, scores: ArrayLike) -> tuple[Floats, Floats, Floats]:
+    """The distinct scores from the highest down, and how many positives and negatives lie at or above each."""
+    positive, values = _checked(labels, scores)
+    order = np.argsort(-values)
+    ranked = values[order]
+    ends = np.append(np.flatnonzero(ranked[1:] != ranked[:-1]), len(ranked) - 1)
+    hits = np.cumsum(positive[order])[ends].astype(np.float64)
+    return ranked[ends], hits, ends + 1 - hits
+
+
 def _checked(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.bool_], Floats]:
-    marks, values = np.asarray(labels), _finite_or_infinite(scores)
-    if marks.ndim != 1 or marks.shape != values.shape or not len(marks):
-        raise QueryError(f"expected one label per score and at least one, not shapes {marks.shape} and {values.shape}")
-    positive = marks == 1
-    other = np.flatnonzero(~positive & (marks != 0))
+    given, values = np.asarray(labels), _finite_or_infinite(scores)
+    if given.ndim != 1 or given.shape != values.shape or not len(given):
+        raise QueryError(f"expected one label per score and at least one, not shapes {given.shape} and {values.shape}")
+    positive = given == 1
+    other = np.flatnonzero(~positive & (given != 0))
     if len(other):
-        raise QueryError(f"row {other[0]}: label {marks[other[0]]} is neither 0 nor 1")
+        raise QueryError(f"row {other[0]}: label {given[other[0]]} is neither 0 nor 1")
     return positive, values
 
 

@@ -1,127 +1,203 @@
-"""Examination: a trained model and the trivial methods asked the same questions along a stream.
+"""Questions: the test events of one seed among their negatives, and how one method is fitted, asked and measured.
 
-    paper    one random negative per positive; AUC, AP and accuracy at 0.5
-    strict   random, historical and inductive negatives, unseen nodes apart (transductive, inductive), and MRR and
-             hits@10 over a fixed number of negatives
+    measure(method, questions)   fit(train, valid)     timed: `train_seconds`, and `train_cpu_seconds`, which other
+                                                       processes do not lengthen
+                                 observe the validation events, or be asked about them where they set the threshold
+                                 replay(test, ...)     timed: `query_ms`, per question, observing the stream included
 
-Whatever is scored sees the events strictly before the query: those of training and validation, and the earlier ones of
-the test. A seed decides the negatives.
+Every method goes through `measure`, TAP-GNN (`TrainedModel`) included. Invariant: a question at t sees the events
+strictly before t, and the seed alone decides the negatives.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+import time
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
-from tapgnn.baselines import EdgeBank, Method, Popularity, Recency
-from tapgnn.data.negatives import KINDS, Purpose, sample_negatives
+from tapgnn.baselines import METHODS, EdgeBank, Method
+from tapgnn.baselines.method import Clock, Details
+from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split
-from tapgnn.evaluation.metrics import accuracy, auc, average_precision, hits, mrr
+from tapgnn.errors import QueryError
+from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
+from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State
 from tapgnn.training.stream_scoring import represent_along, score_along
 
-Protocol = Literal["paper", "strict"]
-PROTOCOLS: tuple[Protocol, ...] = ("paper", "strict")
-RANKED_AGAINST = 20
 NAME = "tapgnn"
-
-
-class Exam:
-    """The queries of one seed, all in one list, and how they are marked.
-
-    src, dst, time [Q]: the test events, then for each kind of negatives its [E, n] block, row by row.
-    """
-
-    def __init__(self, split: Split, protocol: Protocol, seed: int) -> None:
-        test = split.test
-        self.size = len(test)
-        self.inductive = split.test_inductive
-        self.blocks: dict[str, tuple[slice, int]] = {}
-        src, dst, time = [test.src], [test.dst], [test.time]
-        kinds = [("random", 1)] if protocol == "paper" else [*((kind, 1) for kind in KINDS), ("ranked", RANKED_AGAINST)]
-        start = self.size
-        later = split.valid.append(test) if protocol == "strict" else None
-        for kind, count in kinds:
-            chosen = "random" if kind == "ranked" else kind
-            purpose: Purpose = "ranking" if kind == "ranked" else "test"
-            drawn = sample_negatives(test, split.train, chosen, count, seed, later, purpose).dst  # type: ignore[arg-type]
-            src.append(np.repeat(test.src, count))
-            dst.append(drawn.ravel())
-            time.append(np.repeat(test.time, count))
-            self.blocks[kind] = (slice(start, start + drawn.size), count)
-            start += drawn.size
-        self.src, self.dst, self.time = np.concatenate(src), np.concatenate(dst), np.concatenate(time)
-        # The positives and their first negatives: what a report draws.
-        self.first = np.concatenate([np.arange(self.size), np.arange(self.size, 2 * self.size)])
-        self.labels = np.repeat([1, 0], self.size)
-
-    def mark(self, scores: Floats, probabilities: bool) -> dict[str, float]:
-        """Every figure of the protocol; accuracy only where a score can be read as a logit."""
-        positive = scores[: self.size]
-        marks: dict[str, float] = {}
-        for kind, (block, count) in self.blocks.items():
-            if kind == "ranked":
-                against = scores[block].reshape(self.size, count)
-                marks |= {"mrr": mrr(positive, against), "hits10": hits(positive, against, 10)}
-                continue
-            both = np.concatenate([positive, scores[block]])
-            prefix = "" if kind == "random" else f"{kind}_negatives_" if kind == "inductive" else f"{kind}_"
-            marks[f"{prefix}auc"] = auc(self.labels, both)
-            marks[f"{prefix}ap"] = average_precision(self.labels, both)
-            if kind == "random" and probabilities:
-                marks["accuracy"] = accuracy(self.labels, sigmoid(both))
-        for name, rows in (("transductive_auc", ~self.inductive), ("inductive_auc", self.inductive)):
-            if "ranked" in self.blocks and rows.any():
-                mask = np.tile(rows, 2)
-                marks[name] = auc(self.labels[mask], scores[self.first][mask])
-        return marks
+WINDOWED = "edgebank-window"
+TRIVIAL = ("recency", "recency-destination", "popularity", "edgebank", WINDOWED)
 
 
 @dataclass(frozen=True)
-class Examination:
-    """What an exam found: method -> figure -> value, the model first, and what a report draws of it.
+class Results:
+    """What one method gave for one seed; labels, scores, times [2 E]: the test events and their first negatives."""
 
-    labels, scores, times [Q] are the positives and their first negatives, with the model's probabilities;
-    baseline_scores has those of each trivial method for the same queries.
-    """
-
-    marks: dict[str, dict[str, float]]
+    metrics: dict[str, float]
+    costs: dict[str, float]
     labels: Ints
     scores: Floats
     times: Floats
-    baseline_scores: dict[str, Floats]
+    details: Details = field(default_factory=dict)
+    alternatives: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def plain(self) -> dict[str, Any]:
+        """All but the scores, as it stands in a file."""
+        more = {"details": self.details, "alternatives": self.alternatives}
+        return {**self.metrics, **self.costs, **{name: value for name, value in more.items() if value}}
 
 
-def heuristics(split: Split) -> list[Method]:
-    """The trivial methods; windowed EdgeBank looks back as far as the test is long."""
-    window = float(split.test.time[-1] - split.test.time[0]) or 1.0
-    return [Recency("any"), Recency("destination"), Popularity(), EdgeBank(), EdgeBank(window)]
+class Questions:
+    """The questions of one seed, all in one list.
 
-
-def examine(
-    model: Model, state: State, split: Split, protocol: Protocol = "strict", seed: int = 0, most: int | None = None
-) -> Examination:
-    """Examine a trained model and the trivial methods on the test events, or on `most` of them spread evenly.
-
-    The state has absorbed the training and validation events and is left as it is.
+    src, dst, time [Q]: the test events (at most `most` of them, spread evenly), then for each type of negatives its
+    [E, n] block, row by row. labels [2 E] are those of the rows `first`: the test events and their first negatives.
     """
-    test = split.test
-    chosen = spread(len(test), len(test) if most is None else most)
-    asked = replace(split, test=test.take(chosen), test_inductive=split.test_inductive[chosen])
-    exam = Exam(asked, protocol, seed)
-    logits, _ = score_along(model, state.copy(), test, exam.src, exam.dst, exam.time)
-    marks, trivial = {NAME: exam.mark(logits, probabilities=True)}, {}
-    for method in heuristics(split):
-        method.fit(split.train, split.valid)
-        method.observe(split.valid)
-        scores = method.replay(test, exam.src, exam.dst, exam.time)
-        marks[method.name] = exam.mark(scores, probabilities=False)
-        trivial[method.name] = scores[exam.first]
-    return Examination(marks, exam.labels, sigmoid(logits[exam.first]), exam.time[exam.first], trivial)
+
+    def __init__(self, split: Split, protocol: Protocol, seed: int, most: int | None = None) -> None:
+        self.split, self.protocol, self.seed = split, protocol, seed
+        chosen = spread(len(split.test), len(split.test) if most is None else most)
+        test, self.unseen = split.test.take(chosen), split.test_inductive[chosen]
+        draw = partial(sample_negatives, test, split.train, seed=seed)
+        later = split.valid.append(test) if "inductive" in protocol.negatives else None
+        blocks = [draw(kind, evaluation=later).dst for kind in protocol.negatives]
+        if protocol.ranked:
+            blocks.append(draw("random", protocol.ranked, purpose="ranking").dst)
+        counts = [1, *(block.shape[1] for block in blocks)]
+        self.size = len(test)
+        self.src, self.time = (np.concatenate([np.repeat(x, n) for n in counts]) for x in (test.src, test.time))
+        self.dst = np.concatenate([test.dst, *(block.ravel() for block in blocks)])
+        self.first, self.labels = slice(0, 2 * self.size), np.repeat([1, 0], self.size)
+        self.threshold_dst: Ints | None = None
+        if protocol.threshold == "validation":
+            self.threshold_dst = sample_negatives(split.valid, split.train, seed=seed, purpose="threshold").dst[:, 0]
+
+    @property
+    def window(self) -> float:
+        """How far back windowed EdgeBank looks: as far as the test is long."""
+        return float(self.split.test.time[-1] - self.split.test.time[0]) or 1.0
+
+    def ask(self, method: Method) -> Results:
+        """The results of a method that has observed the training events; it then has observed all."""
+        threshold = self._observe_validation(method)
+        start = time.perf_counter()
+        scores = method.replay(self.split.test, self.src, self.dst, self.time)
+        cost = {"query_ms": 1e3 * (time.perf_counter() - start) / len(scores)}
+        metrics = self.metrics(_checked(method, scores), threshold)
+        return Results(metrics, cost, self.labels, scores[self.first], self.time[self.first])
+
+    def _observe_validation(self, method: Method) -> float | None:
+        """Move on to the test; the threshold for accuracy, where there is one."""
+        valid = self.split.valid
+        if self.threshold_dst is None:
+            method.observe(valid)
+            return method.threshold
+        src, dst, when = np.tile(valid.src, 2), np.concatenate([valid.dst, self.threshold_dst]), np.tile(valid.time, 2)
+        return best_threshold(np.repeat([1, 0], len(valid)), _checked(method, method.replay(valid, src, dst, when)))
+
+    def metrics(self, scores: Floats, threshold: float | None = None) -> dict[str, float]:
+        """Every metric of the protocol from scores [Q]; accuracy where there is a threshold."""
+        blocks = scores.reshape(-1, self.size)
+        positive = blocks[0]
+        found: dict[str, float] = {}
+        for kind, negative in zip(self.protocol.negatives, blocks[1:], strict=False):
+            both = np.concatenate([positive, negative])
+            prefix = {"random": "", "historical": "historical_", "inductive": "inductive_negatives_"}[kind]
+            found[f"{prefix}auc"] = auc(self.labels, both)
+            found[f"{prefix}ap"] = average_precision(self.labels, both)
+        if self.protocol.ranked:
+            negatives = scores[-self.size * self.protocol.ranked :].reshape(self.size, -1)
+            found |= {"mrr": mrr(positive, negatives), "hits10": hits(positive, negatives, 10)}
+        for name, rows in (("transductive_auc", ~self.unseen), ("inductive_auc", self.unseen)):
+            if self.protocol.unseen and rows.any():
+                found[name] = auc(np.repeat([1, 0], rows.sum()), blocks[:2, rows].ravel())
+        if threshold is not None:
+            found["accuracy"] = accuracy(self.labels, scores[self.first], threshold)
+        return found
+
+
+def measure(method: Method, questions: Questions) -> Results:
+    """Fit, ask and measure one method."""
+    start, busy = time.perf_counter(), time.process_time()
+    method.fit(questions.split.train, questions.split.valid)
+    costs = {"train_seconds": time.perf_counter() - start, "train_cpu_seconds": time.process_time() - busy}
+    others = method.alternatives()
+    found = questions.ask(method)
+    alternatives = {name: questions.ask(other).plain() for name, other in others.items()}
+    return replace(found, costs={**found.costs, **costs}, details=method.details(), alternatives=alternatives)
+
+
+def _checked(method: Method, scores: Floats) -> Floats:
+    if np.isnan(scores).any():
+        raise QueryError(f"{method.name} returned {int(np.isnan(scores).sum())} NaN scores; its training failed")
+    return scores
+
+
+class TrainedModel(Method):
+    """A model that is trained, with a state that has observed the training events; the state is consumed."""
+
+    name = NAME
+    sees_history = True
+    threshold = 0.0
+    model: Model
+    state: State
+
+    def __init__(self, model: Model, state: State) -> None:
+        self.model, self.state = model, state
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Nothing is left to learn."""
+        self._clock = Clock()
+        self._clock.advance(train)
+
+    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] logits from the live state."""
+        self._clock.check(time)
+        with torch.no_grad():
+            logits = self.model.score(self.state, self._rows(src), self._rows(dst), time)
+        return np.asarray(logits.double().numpy(force=True))
+
+    def observe(self, events: Events) -> None:
+        """Advance the live state."""
+        self._clock.advance(events)
+        with torch.no_grad():
+            for piece in events.chunks(4_096):
+                _, self.state = self.model.advance(piece, self.state)
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] as the reference, in one pass of `advance`."""
+        scores, self.state = score_along(self.model, self.state, events, self._rows(src), self._rows(dst), time)
+        self._clock.advance(events)
+        return scores
+
+    def _rows(self, rows: Ints) -> Ints:
+        """-1 where the vocabulary has no such row."""
+        return np.where(rows < len(self.model.vocabulary), rows, -1)
+
+
+def make_baseline(name: str, seed: int, window: float = 1.0) -> Method:
+    """A new method by its name; `window` is that of windowed EdgeBank."""
+    return EdgeBank(window) if name == WINDOWED else METHODS[name](seed=seed)
+
+
+def measure_trained(
+    model: Model, state: State, split: Split, protocol: ProtocolName = "strict", seed: int = 0, most: int | None = None
+) -> dict[str, Results]:
+    """A trained model and the trivial methods on the test events, or on `most` of them; the model first.
+
+    The state has observed the training events, and is left as it is.
+    """
+    questions = Questions(split, PROTOCOLS[protocol], seed, most)
+    trivial = {name: make_baseline(name, seed, questions.window) for name in TRIVIAL}
+    methods = {NAME: TrainedModel(model, state.copy()), **trivial}
+    return {name: measure(method, questions) for name, method in methods.items()}
 
 
 def sample_embeddings(
@@ -140,8 +216,3 @@ def spread(size: int, most: int) -> Ints:
     array([0, 4, 8])
     """
     return np.unique(np.linspace(0, size - 1, min(size, most)).astype(np.int64))
-
-
-def sigmoid(logits: Floats) -> Floats:
-    """Probabilities of logits, without overflow."""
-    return np.asarray(0.5 * (1.0 + np.tanh(0.5 * np.asarray(logits, dtype=np.float64))))

@@ -20,6 +20,8 @@ from tapgnn.events import Events
 from tapgnn.kernels import find_kernel
 
 HEADS = ("dot", "additive", "mlp")
+# Of every whole number: far beyond what is of use, and what memory has room for.
+LARGEST = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -74,8 +76,10 @@ class Config:
         _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
         for name in ("layers", "width", "head_width", "bins"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
+            _check(getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST}, not {getattr(self, name)}")
         for name in ("rates", "time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
             _check(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
+            _check(getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST}, not {getattr(self, name)}")
         for name in ("dropout", "identity_dropout"):
             _check(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1), not {getattr(self, name)}")
         for name in ("span", "unit", "events"):

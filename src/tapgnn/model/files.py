@@ -1,162 +1,285 @@
-"""A model on disk: a folder with model.json (configuration and checksums), weights.safetensors and vocabulary.json.
+"""A model on disk: a folder whose model.json lists every other file of the model with its SHA-256 checksum.
 
-Nothing is ever unpickled. model.json is written last and names the checksums of the other two, so a folder whose
-writing was cut short, or whose bytes changed, is refused. The model's hash covers all three; a saved state carries it.
+    model.json                             configuration, checksums of the files, checksum of what it says of the model
+    weights.safetensors, vocabulary.json   the model
+    state.safetensors                      what the model remembers, where a state was saved with it
+    and what else is saved with the model: the estimator's part
+
+Nothing is ever unpickled. model.json is written last, so a folder whose writing was cut short, or whose bytes changed,
+is refused. A file is read once, into memory, and compared with its checksum; then, whoever computed that checksum,
+every name, size, type and range is checked before compiled code sees a number.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
+import math
 import os
-import tempfile
+import stat
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
 
 from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.file_integrity import bytes_sha256, write_atomically
 from tapgnn.model.config import Config
+from tapgnn.model.features.node_statistics import COUNT, LAST, SEEN, both_roles, recent_counts
 from tapgnn.model.model import Model
 from tapgnn.model.state import ARENAS, State
-from tapgnn.vocabulary import Vocabulary
+from tapgnn.vocabulary import Vocabulary, checked_id
 
-FORMAT = 1
+FORMAT = 2
+MANIFEST, WEIGHTS, VOCABULARY, STATE = "model.json", "weights.safetensors", "vocabulary.json", "state.safetensors"
+CURE = "restore the folder from a copy, or fit the model again"
+# What unsuitable content makes the parsers of JSON and safetensors, torch, and our own constructors raise.
+UNSUITABLE = (
+    SafetensorError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    ArithmeticError,
+    RuntimeError,
+    MemoryError,
+    AssertionError,
+)
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
+_COUNTERS = ("clock", "events", "size", "sketch_width")
 
 
-def save_model(model: Model, folder: str | Path) -> str:
-    """Write the model into a folder, file by file and each atomically; returns its hash."""
+def save_model(
+    model: Model, folder: str | Path, state: State | None = None, more: Mapping[str, bytes] | None = None
+) -> str:
+    """Write a model, a state of it and more files by name into a folder, each atomically; returns the model's hash."""
     kind = str(model.dtype).removeprefix("torch.")
     if kind not in _DTYPES:
         raise ConfigError(f"a model of type {kind} cannot be saved; convert it with model.float() first")
-    target = Path(folder)
-    target.mkdir(parents=True, exist_ok=True)
-    weights = save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()})
-    vocabulary = json.dumps(list(model.vocabulary.ids)).encode()
-    manifest = {
+    files = {
+        WEIGHTS: save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()}),
+        VOCABULARY: json.dumps(list(model.vocabulary.ids)).encode(),
+        **({} if state is None else {STATE: _pack_state(state)}),
+        **(more or {}),
+    }
+    manifest: dict[str, Any] = {
         "format": FORMAT,
         "dtype": kind,
         "nodes": model.inputs.nodes,
         "config": model.config.to_dict(),
-        "sha256": {"weights.safetensors": _digest(weights), "vocabulary.json": _digest(vocabulary)},
+        "sha256": {name: bytes_sha256(content) for name, content in files.items()},
     }
-    text = json.dumps(manifest, indent=2, sort_keys=True).encode()
-    _write(target / "weights.safetensors", weights)
-    _write(target / "vocabulary.json", vocabulary)
-    _write(target / "model.json", text)
-    return _digest(text)
+    manifest["model_sha256"] = _hash_model(manifest)
+    for name, content in files.items():
+        write_atomically(Path(folder) / name, content)
+    _write_manifest(Path(folder), manifest)
+    return str(manifest["model_sha256"])
 
 
 def load_model(folder: str | Path) -> Model:
-    """Read a model that `save_model` wrote; one that is missing, damaged or newer is a clear error."""
+    """Read a model that `save_model` wrote; one that is missing, damaged, older or newer is a clear error."""
     source = Path(folder)
-    manifest = _manifest(source)
-    vocabulary = Vocabulary(json.loads(_checked(source, "vocabulary.json", manifest)))
-    try:
-        config = Config.from_dict(manifest["config"])
-        model = Model(config, Vocabulary(vocabulary.ids[: manifest["nodes"]])).to(_DTYPES[manifest["dtype"]])
-        weights = load_tensors(_checked(source, "weights.safetensors", manifest))
-        model.inputs.features = weights["inputs.features"]
-        model.load_state_dict(weights)
-    except (KeyError, TypeError, RuntimeError, SafetensorError, ConfigError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise ModelFileError(f"{source}: the files do not describe one model ({reason}); save it again") from None
+    manifest = _read_manifest(source)
+    content = read_file(source, VOCABULARY)
+    with refusing(source / VOCABULARY):
+        vocabulary = _parse_vocabulary(content)
+    content = read_file(source, WEIGHTS)
+    with refusing(source / WEIGHTS):
+        weights = load_tensors(content)
+    with refusing(source / MANIFEST):
+        config, dtype, nodes = Config.from_dict(manifest["config"]), _DTYPES[manifest["dtype"]], manifest["nodes"]
+        check_count("nodes", nodes, len(vocabulary))
+    with refusing(source / WEIGHTS):
+        model = _build(config, Vocabulary(vocabulary.ids[:nodes]), weights, dtype)
     model.vocabulary = vocabulary
     return model.eval()
 
 
 def model_hash(folder: str | Path) -> str:
-    """The hash of a saved model."""
-    _manifest(Path(folder))
-    return _digest((Path(folder) / "model.json").read_bytes())
+    """The hash of a saved model: configuration, weights and vocabulary, but not the state or other files."""
+    return str(_read_manifest(Path(folder))["model_sha256"])
 
 
-def save_state(state: State, path: str | Path, digest: str) -> None:
-    """Write a state and the hash of the model that it belongs to."""
-    state.check_usable()
-    facts = {"clock": state.clock, "events": state.events, "size": state.size, "sketch_width": state.sketch_width}
-    arenas = {name: getattr(state, name)[: state.size + 1] for name in ARENAS}
-    write_tensors(path, arenas, {**facts, "model": digest})
+def load_state(folder: str | Path, model: Model) -> State:
+    """Read the state that was saved with this model."""
+    path = Path(folder) / STATE
+    arenas, counters = unpack_tensors(path, read_file(folder, STATE))
+    with refusing(path):
+        _check_state(arenas, counters, model)
+        columns: dict[str, Any] = {**arenas, **counters}
+        return State(**columns)
 
 
-def load_state(path: str | Path, digest: str) -> State:
-    """Read a state that `save_state` wrote for the model with this hash; another model's is refused."""
-    arenas, facts = read_tensors(path)
-    if facts.pop("model", None) != digest:
-        raise ModelFileError(f"{path} belongs to another model; replay the log into this one instead")
-    columns: dict[str, Any] = {**arenas, **facts}
-    return State(**columns)
+def holds_file(folder: str | Path, name: str) -> bool:
+    """Whether such a file is among those of a model; one that is there and not listed is not silently left out."""
+    return name in _read_manifest(Path(folder))["sha256"] or os.path.lexists(Path(folder) / name)
 
 
-def write_tensors(path: str | Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write named tensors and plain values as one file, there whole or not at all."""
-    plain = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
-    _write(Path(path), save_tensors(plain, metadata={"about": json.dumps(about)}))
-
-
-def read_tensors(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote."""
-    if not Path(path).is_file():
-        raise ModelFileError(f"{path} is missing; restore the whole folder from a copy")
-    try:
-        with safe_open(str(path), framework="pt") as file:
-            about = json.loads((file.metadata() or {})["about"])
-            return {name: file.get_tensor(name) for name in file.keys()}, about  # noqa: SIM118
-    except (SafetensorError, ValueError, KeyError) as error:
-        raise ModelFileError(f"{path} is damaged ({error}); restore it from a copy") from None
-
-
-def _manifest(source: Path) -> dict[str, Any]:
-    path = source / "model.json"
-    try:
-        manifest = json.loads(path.read_bytes())
-    except FileNotFoundError:
-        raise ModelFileError(
-            f"{path} is missing; {source} is not a saved model, or its writing was cut short"
-        ) from None
-    except OSError as error:
-        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
-    except ValueError:
-        raise ModelFileError(f"{path} is damaged: it is not JSON; restore it from a copy or train again") from None
-    version = manifest.get("format") if isinstance(manifest, dict) else None
-    if not isinstance(version, int) or not isinstance(manifest.get("sha256"), dict):
-        raise ModelFileError(f"{path} is damaged: no format or checksums; restore it from a copy or train again")
-    if version > FORMAT:
-        raise ModelFileError(f"{path} has format {version}, this version reads up to {FORMAT}; upgrade tapgnn")
-    return manifest  # type: ignore[no-any-return]
-
-
-def _checked(source: Path, name: str, manifest: dict[str, Any]) -> bytes:
-    path = source / name
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise ModelFileError(f"{path} is missing; restore the whole folder from a copy") from None
-    if _digest(content) != manifest["sha256"].get(name):
-        raise ModelFileError(f"{path} is damaged: its checksum is not the one in model.json; restore it from a copy")
+def read_file(folder: str | Path, name: str) -> bytes:
+    """The content of one of the files of a model, as it was when it was saved."""
+    path = Path(folder) / name
+    expected = _read_manifest(Path(folder))["sha256"].get(name)
+    content = read_whole(path)
+    if expected is None:
+        raise ModelFileError(f"{path} is not listed in {MANIFEST}, so it may belong to another model; {CURE}")
+    if bytes_sha256(content) != expected:
+        raise ModelFileError(f"{path} is damaged: its checksum is not the one in {MANIFEST}; {CURE}")
     return content
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
+def pack_tensors(tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> bytes:
+    """Named tensors and plain values as the content of one file."""
+    plain = {name: tensor.detach().contiguous().clone() for name, tensor in tensors.items()}
+    return bytes(save_tensors(plain, metadata={"about": json.dumps(about)}))
 
 
-def _write(path: Path, content: bytes) -> None:
-    """Write a file so that it is there whole or not at all."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+def unpack_tensors(path: Path, content: bytes, cure: str = CURE) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `pack_tensors` packed, here the content of this file."""
+    with refusing(path, cure):
+        tensors = load_tensors(content)
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        return tensors, dict(json.loads(header["__metadata__"]["about"]))
+
+
+def read_whole(path: Path, cure: str = CURE) -> bytes:
+    """The content of a regular file; a pipe or a device would never end."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+        regular = stat.S_ISREG(path.stat().st_mode)
+        content = path.read_bytes() if regular else b""
+    except (FileNotFoundError, NotADirectoryError):
+        raise ModelFileError(f"{path} is missing; {cure}") from None
+    except OSError as error:
+        raise ModelFileError(f"{path} cannot be read ({error.strerror}); {cure}") from None
+    except MemoryError:
+        raise ModelFileError(f"{path} does not fit into memory; {cure}") from None
+    if not regular:
+        raise ModelFileError(f"{path} is not a regular file; {cure}")
+    return content
+
+
+@contextmanager
+def refusing(path: Path, cure: str = CURE) -> Iterator[None]:
+    """Say of whatever goes wrong with the content of a file which file it is, and the cure."""
+    try:
+        yield
+    except UNSUITABLE as error:
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(":.")[:300]
+        raise ModelFileError(f"{path} has invalid content ({reason}); {cure}") from None
+
+
+def check_tensors(tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Refuse tensors of other names, shapes or types than expected."""
+    odd = sorted(tensors.keys() ^ expected.keys())
+    if odd:
+        raise ConfigError(f"{odd[0]} is {'unknown' if odd[0] in tensors else 'missing'}")
+    for name, known in expected.items():
+        tensor = tensors[name]
+        if tensor.shape != known.shape or tensor.dtype != known.dtype or not tensor.is_contiguous():
+            raise ConfigError(
+                f"{name} is {tensor.dtype} of shape {tuple(tensor.shape)}, not {known.dtype} of {tuple(known.shape)}"
+            )
+
+
+def check_range(name: str, tensor: Tensor, low: float = -sys.float_info.max, high: float = sys.float_info.max) -> None:
+    """Refuse numbers out of a range, by default that of the finite ones; NaN is in none."""
+    if tensor.numel() and not (low <= float(tensor.amin()) and float(tensor.amax()) <= high):
+        raise ConfigError(f"{name} has numbers that are not finite, or out of their range")
+
+
+def check_count(name: str, value: Any, largest: int) -> None:
+    """Refuse what is not a whole number from 0 to the largest."""
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= largest:
+        raise ConfigError(f"{name} is {value!r}, not a whole number from 0 to {largest}")
+
+
+def _build(config: Config, vocabulary: Vocabulary, weights: dict[str, Tensor], dtype: torch.dtype) -> Model:
+    """The model with its weights; nothing is allocated before their shapes are those of the configuration."""
+    if config.layers > len(weights):
+        raise ConfigError(f"there are no weights of {config.layers} layers")
+    with torch.device("meta"):
+        expected = Model(config, vocabulary).to(dtype).state_dict()
+    features = weights["inputs.features"]
+    if features.dim() and len(features) > len(expected["inputs.features"]):
+        # Nodes that came after training were described, too.
+        expected["inputs.features"] = expected["inputs.features"].new_empty(len(features), config.node_features)
+    check_tensors(weights, expected)
+    for name in expected:
+        check_range(name, weights[name])
+    model = Model(config, vocabulary).to(dtype)
+    model.inputs.features = features
+    model.load_state_dict(weights)
+    return model
+
+
+def _pack_state(state: State) -> bytes:
+    state.check_usable()
+    arenas = {name: getattr(state, name)[: state.size + 1] for name in ARENAS}
+    return pack_tensors(arenas, {name: getattr(state, name) for name in _COUNTERS})
+
+
+def _check_state(arenas: dict[str, Tensor], counters: dict[str, Any], model: Model) -> None:
+    """Refuse what cannot be a state of this model."""
+    clock, events, size, sketch_width = (counters[name] for name in _COUNTERS)
+    empty = model.empty_state()
+    check_count("size", size, len(model.vocabulary))
+    check_count("events", events, 1 << 53)
+    if not isinstance(clock, float) or not (math.isfinite(clock) or (clock == -math.inf and not events)):
+        raise ConfigError(f"clock is {clock!r}, not a finite number")
+    if sketch_width != empty.sketch_width or len(counters) != len(_COUNTERS):
+        raise ConfigError(f"sketch_width is {sketch_width!r}, not {empty.sketch_width}, or there is more")
+    alike = {name: getattr(empty, name) for name in ARENAS}
+    check_tensors(arenas, {name: row.new_empty(1 + size, row.shape[1], device="meta") for name, row in alike.items()})
+    statistics = arenas["statistics"]
+    check_range("sums", arenas["sums"], low=-math.inf)
+    check_range("embedding", arenas["embedding"])
+    check_range("sketch", arenas["sketch"])
+    check_range("statistics (last)", both_roles(statistics, LAST), -math.inf, clock)
+    known = {"count": both_roles(statistics, COUNT), "seen": both_roles(statistics, SEEN)}
+    for name, columns in {**known, "recent": recent_counts(statistics)}.items():
+        check_range(f"statistics ({name})", columns, 0, events)
+
+
+def _parse_vocabulary(content: bytes) -> Vocabulary:
+    ids = json.loads(content)
+    if not isinstance(ids, list):
+        raise ConfigError("it is not a list of ids")
+    for row, name in enumerate(ids):
+        # Ids are hashed by their bytes: half of a surrogate pair has none.
+        str(checked_id(name, row)).encode()
+    return Vocabulary(ids)
+
+
+def _hash_model(manifest: dict[str, Any]) -> str:
+    """The checksum of what model.json says of the model itself."""
+    told = {name: manifest[name] for name in ("format", "dtype", "nodes", "config")}
+    files = {name: manifest["sha256"][name] for name in (WEIGHTS, VOCABULARY)}
+    return bytes_sha256(json.dumps({**told, "sha256": files}, sort_keys=True).encode())
+
+
+def _write_manifest(source: Path, manifest: dict[str, Any]) -> None:
+    write_atomically(source / MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
+
+
+def _read_manifest(source: Path) -> dict[str, Any]:
+    path = source / MANIFEST
+    content = read_whole(path, f"{source} is not a saved model, or its writing was cut short")
+    with refusing(path):
+        manifest = json.loads(content)
+        version = manifest["format"]
+        check_count("format", version, sys.maxsize)
+    if version > FORMAT:
+        raise ModelFileError(f"{path} has format {version}, this version reads format {FORMAT}; upgrade tapgnn")
+    if version < FORMAT:
+        raise ModelFileError(
+            f"{path} has format {version}, without checksums of the state; fit the model again with this version"
+        )
+    with refusing(path):
+        if not isinstance(manifest["sha256"], dict) or manifest["model_sha256"] != _hash_model(manifest):
+            raise ConfigError("its own checksum is not the one it names")
+    return manifest  # type: ignore[no-any-return]

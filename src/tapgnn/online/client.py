@@ -5,8 +5,9 @@
         client.score([("ann", "nut")])
 
 With a producer every batch has a number, so that sending it again is safe: what was not answered, or was answered with
-429 or 503, is sent again after the seconds that the server names, up to `patience`. A refusal is a `ServerError` that
-says what the server said.
+429 or 503, is sent again after the seconds that the server names, up to `patience`. A batch without a number is sent
+again only when the server certainly took nothing of it: after 429, or 503 with the type `NOTHING_TAKEN`. A refusal is a
+`ServerError` that says what the server said.
 """
 
 from __future__ import annotations
@@ -24,7 +25,10 @@ from tapgnn.vocabulary import Id
 Row = Mapping[str, Any] | Sequence[Any]
 FIELDS = ("src", "dst", "time", "features", "label")
 AGAIN = (429, 503)
-# What must not be sent again without a number when no answer came.
+# The types of a refusal (RFC 9457) that tell whether a batch may be in the journal.
+NOTHING_TAKEN = "urn:tapgnn:problem:nothing-taken"
+OUTCOME_UNKNOWN = "urn:tapgnn:problem:outcome-unknown"
+# What must not be sent again without a number when it may have been taken in.
 ONCE = ("/v1/events", "/v1/score-then-observe", "/v1/retract")
 MOST_PAIRS = 10_000
 
@@ -191,7 +195,7 @@ class Client:
         return self._ask(path, body, {"producer": self._producer, "sequence": number})
 
     def _ask(self, path: str, body: Any, query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One answer; what may be asked twice is asked again while the server is busy or cannot be reached."""
+        """One answer; what may be sent twice is sent again while the server is busy or cannot be reached."""
         repeatable = query is not None or path not in ONCE
         end, pause = clock.monotonic() + self._patience, 0.1
         method = "GET" if body is None else "POST"
@@ -208,8 +212,8 @@ class Client:
                     found: dict[str, Any] = answer.json()
                     return found
                 failure = _failure(path, answer)
-                # A batch that was told to come back was not taken in, with or without a number.
-                wait, again = _retry_after(answer.headers, pause), answer.status_code in AGAIN
+                certain = failure.status == 429 or failure.type == NOTHING_TAKEN
+                wait, again = _retry_after(answer.headers, pause), failure.status in AGAIN and (repeatable or certain)
             if not again or clock.monotonic() + wait > end:
                 raise failure
             clock.sleep(wait)
@@ -225,10 +229,11 @@ def _event(row: Row) -> dict[str, Any]:
 
 def _failure(path: str, answer: Any) -> ServerError:
     try:
-        detail = answer.json()["detail"]
+        said = answer.json()
+        detail, kind = said["detail"], said.get("type")
     except (ValueError, KeyError, TypeError):
-        detail = answer.text[:200]
-    return ServerError(f"{path}: {answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code)
+        detail, kind = answer.text[:200], None
+    return ServerError(f"{path}: {answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, kind)
 
 
 def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:

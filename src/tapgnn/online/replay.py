@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tapgnn.data.negatives import NegativeSampler, chance
+from tapgnn.data.negatives import NegativeSampler, rng_for
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.evaluation.metrics import auc, auc_along_time
 from tapgnn.events import Events
@@ -198,7 +198,7 @@ def replay(
     rest = log.between(np.nextafter(target.clock(), np.inf), np.inf)
     if not len(rest):
         raise EventError(f"the model already knows all of these events, up to {target.clock()}; replay a later log")
-    sampler, rng = NegativeSampler(log), chance(seed, "test")
+    sampler, rng = NegativeSampler(log), rng_for(seed, "test")
     start, done = time.perf_counter(), 0
     for batch in _batches(rest, size, speed, start):
         drawn = sampler.draw(batch.src, batch.dst, rng)[:, 0]

@@ -1,17 +1,17 @@
-"""Report: one self-contained HTML page that says how good a model is, and against what.
+"""Report: one self-contained HTML page about the accuracy of a model compared with baselines.
 
-    content.py    Report: everything the page is made of, as plain numbers and arrays
-    numbers.py    numbers, times and names as people read them
+    content.py    Report: the content of the page, as plain numbers and arrays
+    numbers.py    formatting of numbers, times and names
     curves.py     ROC, precision-recall, principal components: arrays in, arrays out
-    axes.py       one chart: two axes and what is drawn between them, as inline SVG
+    axes.py       a chart as inline SVG: two axes and what is drawn between them
     figures.py    the charts of the page
     headline.py   the model against the best baseline, in numbers and in words
     layout.py     the parts of a page: tables, legends, sections
-    tables.py     the sections that are tables
-    sections.py   the sections with charts, and the order of them all
-    page.py       the sections in page.html with style.css, written as one file
+    tables.py     the sections with tables
+    sections.py   the sections with charts, and the order of all sections
+    page.py       the page from page.html and style.css, written as one file
 
-The same Report always gives the same bytes. The page has no script and asks nothing of the network.
+The same Report always gives the same bytes. The page has no scripts and makes no network requests.
 """
 
 from tapgnn.report.content import Report

@@ -1,7 +1,7 @@
-"""One chart: two axes and what is drawn between them, as inline SVG.
+"""A chart as inline SVG: two axes and what is drawn between them.
 
-Colours are classes (`tone-0` the model, `tone-1` to `tone-8` the others), so that style.css can give them to a light
-page, a dark page and paper. Text is text, and every chart carries its numbers in words for those who cannot see it.
+Colours are classes (`tone-0` the model, `tone-1` to `tone-8` the others), which style.css defines for light pages, dark
+pages and print. Text is text, and every chart has a text alternative with its numbers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ WIDTH, HEIGHT = 400.0, 310.0
 _TOP, _RIGHT, _BOTTOM = 26.0, 14.0, 46.0
 _LETTER = 7.4
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-# Multiples of a calendar unit that people read without counting, from minutes to centuries.
+# Steps between date labels, from minutes to centuries.
 _CALENDAR = (
     *((step, "m") for step in (1, 5, 15, 30)),
     *((step, "h") for step in (1, 3, 6, 12)),
@@ -33,7 +33,7 @@ _CALENDAR = (
 
 @dataclass(frozen=True)
 class Axis:
-    """A range, the places that carry a number, and what is measured."""
+    """A range, its tick marks, and its label."""
 
     low: float
     high: float
@@ -41,21 +41,21 @@ class Axis:
     label: str
 
     def share(self, values: ArrayLike) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-        """Where values stand between low (0) and high (1)."""
+        """The position of values between low (0) and high (1)."""
         return (np.asarray(values, dtype=np.float64) - self.low) / (self.high - self.low)
 
 
 def unit_axis(label: str) -> Axis:
-    """From 0 to 1, in fifths."""
+    """From 0 to 1, in steps of 0.2."""
     return Axis(0.0, 1.0, [(tick / 5, f"{tick / 5:.1f}") for tick in range(6)], label)
 
 
 def linear_axis(
     values: ArrayLike, label: str, *, ticks: int = 5, tight: bool = False, ceiling: float = math.inf
 ) -> Axis:
-    """A range around the finite values with round ticks; tight ends at the values, otherwise at ticks.
+    """A range around the finite values with round ticks; a tight one ends at the values, otherwise at ticks.
 
-    Values that keep below the ceiling, such as 1 for an AUC, get no tick above it.
+    There is no tick above the ceiling, such as 1 for an AUC, unless a value exceeds it.
     """
     low, high = _range(values)
     step = _round_step((high - low) / ticks)
@@ -72,7 +72,7 @@ def linear_axis(
 
 
 def time_axis(times: ArrayLike, unix: bool) -> Axis:
-    """Dates where times are Unix seconds, else numbers in the unit of the log."""
+    """Dates for Unix seconds, otherwise numbers in the unit of the log."""
     if not unix:
         return linear_axis(times, "time, in the unit of the log", ticks=4, tight=True)
     low, high = _range(times)
@@ -83,7 +83,7 @@ def time_axis(times: ArrayLike, unix: bool) -> Axis:
         dates = np.arange(-(-start // step) * step, stop + 1, step).astype(f"M8[{unit}]")
         named = [(float(date.astype("M8[s]").astype(int)), _date(date, unit)) for date in dates]
         named = [tick for tick in named if low <= tick[0] <= high]
-        # Two letters of air between neighbours.
+        # Leave space for two letters between labels.
         if sum((len(name) + 2) * _LETTER for _, name in named) < 0.9 * WIDTH:
             break
     years = [moment(end, unix)[:4] for end in (low, high)]
@@ -114,7 +114,7 @@ def _round_step(rough: float) -> float:
 
 
 class Plot:
-    """Marks between two axes; `svg` gives the whole. Rows with a NaN are not drawn, and break a line."""
+    """Marks between two axes; `svg` renders them. Rows with a NaN are not drawn, and interrupt a line."""
 
     def __init__(self, x: Axis, y: Axis) -> None:
         self.x, self.y = x, y
@@ -123,13 +123,13 @@ class Plot:
         self._marks: list[Markup] = []
 
     def place(self, x: ArrayLike, y: ArrayLike) -> list[tuple[str, str]]:
-        """Values as coordinates of the drawing, to a tenth of a unit."""
+        """Values as drawing coordinates, rounded to a tenth."""
         across = np.atleast_1d(self.left + self.x.share(x) * self.width)
         down = np.atleast_1d(_TOP + (1 - self.y.share(y)) * self.height)
         return [(f"{a:.1f}", f"{b:.1f}") for a, b in zip(across, down, strict=True)]
 
     def line(self, x: ArrayLike, y: ArrayLike, style: str, tip: str = "") -> None:
-        """A line through the points, in the given classes."""
+        """A line through the points, with the given classes."""
         pieces, pen = [], "M"
         for across, down in self.place(x, y):
             if "nan" in (across, down):
@@ -142,7 +142,7 @@ class Plot:
             self._marks.append(drawn.format(style, "".join(pieces), _tip(tip)))
 
     def dots(self, x: ArrayLike, y: ArrayLike, style: str, tips: Sequence[str], radius: ArrayLike = 3.5) -> None:
-        """A dot a point, each with its own words."""
+        """A dot per point, each with its own tooltip."""
         places = self.place(x, y)
         for (across, down), tip, size in zip(places, tips, np.broadcast_to(radius, len(places)), strict=True):
             if "nan" not in (across, down):
@@ -150,7 +150,7 @@ class Plot:
                 self._marks.append(drawn.format(style, across, down, f"{size:.1f}", _tip(tip)))
 
     def columns(self, edges: ArrayLike, heights: ArrayLike, style: str, tips: Sequence[str]) -> None:
-        """Columns from the lower axis up, between consecutive edges; heights as shares of the chart's height."""
+        """Columns between consecutive edges; heights are fractions of the height of the chart."""
         borders = self.left + self.x.share(edges) * self.width
         for start, stop, high, tip in zip(borders[:-1], borders[1:], np.asarray(heights), tips, strict=True):
             box = (start + 1, _TOP + (1 - high) * self.height, max(stop - start - 2, 0.5), high * self.height)
@@ -158,7 +158,7 @@ class Plot:
             self._marks.append(drawn.format(style, *(f"{value:.1f}" for value in box), _tip(tip)))
 
     def svg(self, words: str) -> Markup:
-        """The chart; `words` tell what it shows."""
+        """The chart; `words` are its text alternative."""
         return frame(words, Markup("").join(chain(self._axes(), self._marks)), WIDTH, HEIGHT)
 
     def _axes(self) -> list[Markup]:
@@ -169,7 +169,7 @@ class Plot:
             parts += [_rule(self.left, down, right, down), text(self.left - 6, down + 4.5, name, "tick end")]
         for place, name in self.x.ticks:
             across = self.left + float(self.x.share(place)) * self.width
-            # A label as wide as a date must not leave the drawing on the right.
+            # Keep wide labels, such as dates, inside the drawing.
             middle = min(across, WIDTH - len(name) * _LETTER / 2)
             parts += [_rule(across, bottom, across, bottom + 4), text(middle, bottom + 18, name, "tick middle")]
         parts.append(
@@ -180,13 +180,13 @@ class Plot:
 
 
 def frame(words: str, inside: Markup, width: float, height: float, style: str = "chart") -> Markup:
-    """An SVG drawing that scales with the page and is read out as `words`."""
+    """An SVG drawing that scales with the page; `words` are its text alternative."""
     whole = Markup('<svg class="{}" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>')
     return whole.format(style, f"{width:g}", f"{height:g}", words, inside)
 
 
 def text(x: float, y: float, words: str, style: str) -> Markup:
-    """A line of text; class `end` or `middle` says which end stands at x."""
+    """A line of text; class `end` or `middle` aligns it at x."""
     return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(style, f"{x:.1f}", f"{y:.1f}", words)
 
 

@@ -1,7 +1,8 @@
-"""Report: everything the page is made of. Whatever is left empty is left out of the page."""
+"""Report: the content of the page. Empty parts are omitted from the page."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,16 +19,16 @@ def _nothing() -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What one run gave; Q queries of one seed, n embeddings of width d.
+    """The results of a run; Q queries of one seed, n embeddings of width d.
 
-    title, subtitle, created   what was run, in which setting, when
-    period                     which part of the log the results are from: 'test', or 'validation'
-    simulated                  whether the events are simulated; the page then says so at the top
-    data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown as they are
+    title, subtitle, created   what was run, with which settings, when
+    period                     the part of the log that the results are for: 'test' or 'validation'
+    simulated                  whether the events are simulated, which the page states at the top
+    data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown unchanged
     metrics                    method -> measure -> value, the model first; `auc_mean` and `auc_std` share a column
-    history                    one row a validation point: seed, epoch, loss, valid_auc, events_per_s
-    labels, scores, times [Q]  the queries: 0 or 1, the model's probability, when
-    baseline_scores            method -> scores [Q] of the same queries, any monotone score
+    history                    one row per validation: seed, epoch, loss, valid_auc, events_per_s
+    labels, scores, times [Q]  the queries: 0 or 1, predicted probability, time
+    baseline_scores            method -> scores [Q] of the same queries, on any monotone scale
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
     classification             labels, scores, auc, ap of the event classification
     settings                   the configuration and the versions
@@ -52,16 +53,16 @@ class Report:
 
     @property
     def model(self) -> str:
-        """The name of the model's row: `tapgnn`, or else the first one."""
+        """The name of the model's row: `tapgnn`, otherwise the first one."""
         return MODEL if MODEL in self.metrics or not self.metrics else next(iter(self.metrics))
 
     @property
     def rivals(self) -> list[str]:
-        """Every other method, in the order of the table, then those that have only scores."""
+        """All other methods, in the order of the table, then those with scores only."""
         return [name for name in dict.fromkeys([*self.metrics, *self.baseline_scores]) if name != self.model]
 
     def tone(self, method: str) -> int:
-        """The colour of a method, the same in every chart: 0 for the model, then 1 to 8 in turn."""
+        """The colour of a method, the same in every chart: 0 for the model, then 1 to 8 cyclically."""
         return 0 if method == self.model else 1 + self.rivals.index(method) % 8
 
 
@@ -77,7 +78,7 @@ def stems(rows: dict[str, dict[str, float]]) -> list[str]:
 
 
 def is_share(stem: str) -> bool:
-    """Whether a measure runs from 0 to 1 and more is better.
+    """Whether a measure ranges from 0 to 1 and higher is better.
 
     >>> is_share("valid_auc"), is_share("hits@10"), is_share("map_seconds")
     (True, True, False)
@@ -85,13 +86,13 @@ def is_share(stem: str) -> bool:
     return not _SHARES.isdisjoint(stem.replace("@", "_").split("_"))
 
 
-def mean_of(row: dict[str, float], stem: str) -> float:
-    """The value of a measure, NaN where it is missing."""
+def mean_of(row: Mapping[str, Any], stem: str) -> float:
+    """The value of a measure, NaN if it is missing."""
     return as_float(row.get(f"{stem}_mean", row.get(stem)))
 
 
-def spread_of(row: dict[str, float], stem: str) -> float:
-    """The standard deviation of a measure over the seeds, NaN where it is missing."""
+def spread_of(row: Mapping[str, Any], stem: str) -> float:
+    """The standard deviation of a measure over the seeds, NaN if it is missing."""
     return as_float(row.get(f"{stem}_std"))
 
 

@@ -1,6 +1,6 @@
 """Curves and maps as arrays: ROC, precision-recall, principal components.
 
-Equal scores are one threshold, as in `tapgnn.evaluation.metrics`: the area under `roc` is `auc`, and the area under the
+Equal scores share a threshold, as in `tapgnn.evaluation.metrics`: the area under `roc` is `auc`, and the area under the
 steps of `precision_recall` is `average_precision`.
 """
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
+from tapgnn.evaluation.metrics import threshold_counts
 from tapgnn.events import Floats
 
 POINTS = 400
@@ -32,7 +33,7 @@ def roc(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
     >>> roc(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
     (array([0., 0., 1.]), array([0. , 0.5, 1. ]))
     """
-    hits, misses = _counts(labels, scores)
+    _, hits, misses = threshold_counts(labels, scores)
     return np.append(0.0, misses / misses[-1]), np.append(0.0, hits / hits[-1])
 
 
@@ -42,13 +43,13 @@ def precision_recall(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats
     >>> precision_recall(np.array([0, 1, 1]), np.array([0.2, 0.2, 0.9]))
     (array([0. , 0.5, 0.5, 1. ]), array([1.        , 1.        , 0.66666667, 0.66666667]))
     """
-    hits, misses = _counts(labels, scores)
+    _, hits, misses = threshold_counts(labels, scores)
     recall, precision = hits / hits[-1], hits / (hits + misses)
     return np.append(0.0, np.repeat(recall, 2)[:-1]), np.repeat(precision, 2)
 
 
 def thin(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
-    """At most `limit` points of a line, spread evenly along its length, both ends among them."""
+    """At most `limit` points of a line, evenly spaced along its length, including both ends."""
     if len(x) <= limit:
         return x, y
     length = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
@@ -58,7 +59,7 @@ def thin(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
 
 
 def components(embeddings: NDArray[Any]) -> Components:
-    """The first two principal components of rows [n, d], by SVD; the larger side of each points up."""
+    """The first two principal components of rows [n, d], by SVD; the larger side of each is positive."""
     rows = np.asarray(embeddings, dtype=np.float64)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise QueryError(f"the map needs finite embeddings [n, d] with at least one row, not shape {rows.shape}")
@@ -67,20 +68,10 @@ def components(embeddings: NDArray[Any]) -> Components:
     points = np.zeros((len(rows), 2))
     kept = min(2, len(size))
     points[:, :kept] = left[:, :kept] * size[:kept]
-    # An SVD leaves the signs open; fixing them keeps the page the same from machine to machine.
+    # An SVD does not determine the signs; fixing them makes the page the same on every machine.
     points *= np.where(points.max(axis=0) < -points.min(axis=0), -1.0, 1.0)
     total = float((size**2).sum())
     share = np.zeros(2)
     if total > 0:
         share[:kept] = size[:kept] ** 2 / total
     return Components(points, share)
-
-
-def _counts(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
-    """Positives and negatives at or above each distinct score, from the highest score down."""
-    positive = np.asarray(labels) == 1
-    values = np.asarray(scores, dtype=np.float64)
-    order = np.argsort(-values, kind="stable")
-    ends = np.append(np.flatnonzero(values[order][1:] != values[order][:-1]), len(values) - 1)
-    hits = np.cumsum(positive[order])[ends].astype(np.float64)
-    return hits, ends + 1 - hits

@@ -1,4 +1,4 @@
-"""The charts of the page, each a drawing with a heading and a sentence that says how to read it."""
+"""The charts of the page, each a drawing with a title and a caption."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BAR_ROW, _BAR_WIDTH = 39.0, WIDTH - 64
 
 @dataclass(frozen=True)
 class Figure:
-    """A heading, a drawing, and how to read it; `wide` takes two columns."""
+    """A title, a drawing and a caption; a `wide` one takes two columns."""
 
     title: str
     drawing: Markup
@@ -44,7 +44,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Bar:
-    """One method: its value, the spread over seeds (0 where unknown), its classes."""
+    """One method: its value, its standard deviation over seeds (0 if unknown), its classes."""
 
     name: str
     value: float
@@ -53,7 +53,7 @@ class Bar:
 
 
 def roc_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
-    """True against false positive rate, one line a method."""
+    """True against false positive rate, one line per method."""
     plot = Plot(unit_axis("false positive rate"), unit_axis("true positive rate"))
     plot.line([0, 1], [0, 1], "chance", "chance: AUC 0.5")
     areas = {curve.name: metrics.auc(labels, curve.scores) for curve in curves}
@@ -61,12 +61,12 @@ def roc_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
     for curve in reversed(curves):
         tip = f"{curve.name}: AUC {decimal(areas[curve.name])}"
         plot.line(*thin(*roc(labels, curve.scores)), f"tone-{curve.tone}", tip)
-    caption = "Further up and left is better; the dotted diagonal is chance."
+    caption = "Closer to the top left is better; the dotted diagonal is chance level."
     return Figure("ROC", plot.svg("ROC curves. " + _list("AUC", areas)), caption)
 
 
 def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
-    """Precision against recall, one line a method."""
+    """Precision against recall, one line per method."""
     plot = Plot(unit_axis("recall"), unit_axis("precision"))
     share = float((np.asarray(labels) == 1).mean())
     plot.line([0, 1], [share, share], "chance", f"chance: precision {percent(share)}")
@@ -74,18 +74,18 @@ def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Fi
     for curve in reversed(curves):
         tip = f"{curve.name}: AP {decimal(areas[curve.name])}"
         plot.line(*thin(*precision_recall(labels, curve.scores)), f"tone-{curve.tone}", tip)
-    caption = f"Further up and right is better; the dotted line is chance, {percent(share)} positives."
+    caption = f"Closer to the top right is better; the dotted line is chance level, {percent(share)} positives."
     return Figure("Precision and recall", plot.svg("Precision-recall curves. " + _list("AP", areas)), caption)
 
 
 def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curve], period: str) -> Figure:
     """AUC in consecutive parts of the period."""
     if not np.isfinite(times).all():
-        raise QueryError("some queries have no finite time")
+        raise QueryError("some query times are not finite")
     unix = is_unix(times)
     lines = [metrics.auc_along_time(labels, curve.scores, times) for curve in curves]
     if not np.isfinite(lines[0].auc).any():
-        raise QueryError("no part of the period has both true and false events")
+        raise QueryError("no part of the period has both positives and negatives")
     plot = Plot(
         time_axis(np.concatenate([lines[0].start, lines[0].stop]), unix),
         linear_axis(np.concatenate([line.auc for line in lines]), "AUC", ceiling=1.0),
@@ -98,22 +98,22 @@ def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curv
         ]
         plot.line(middle, line.auc, f"tone-{curve.tone}")
         plot.dots(middle, line.auc, f"tone-{curve.tone}", tips, 3.5 if curve.tone == 0 else 2.5)
-    words = f"AUC along the {period} period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
+    words = f"AUC over the {period} period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
     size = count(int(np.median(lines[0].count)), "query")
     caption = f"{len(lines[0].auc)} consecutive parts of about {size} each; a falling line is a model that ages."
-    return Figure(f"AUC along the {period} period", plot.svg(words), caption)
+    return Figure(f"AUC over the {period} period", plot.svg(words), caption)
 
 
 def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Figure:
-    """How often the model is right when it says how sure it is."""
+    """Observed against predicted probability."""
     bins = metrics.calibration(labels, probabilities)
-    plot = Plot(unit_axis("predicted probability"), unit_axis("share of true events"))
+    plot = Plot(unit_axis("predicted probability"), unit_axis("observed share of positives"))
     share = bins.count / bins.count.sum()
     edges = [f"{a:.1f} to {b:.1f}" for a, b in zip(bins.edges[:-1], bins.edges[1:], strict=True)]
     held = [f"{edge}: {count(int(size), 'query')}" for edge, size in zip(edges, bins.count, strict=True)]
     plot.columns(bins.edges, 0.3 * share / share.max(), "mass", held)
     plot.line([0, 1], [0, 1], "chance", "perfect calibration")
-    # The share of a handful of queries is mostly chance: such bins keep their dot, but the line leaves them out.
+    # The share of a few queries is mostly noise: such bins keep their dot, but the line skips them.
     steady = bins.count >= STEADY_BIN
     plot.line(bins.predicted[steady], bins.observed[steady], "tone-0")
     rows = zip(held, bins.predicted, bins.observed, strict=True)
@@ -121,15 +121,15 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     plot.dots(bins.predicted, bins.observed, "tone-0", tips, 3 + 4 * np.sqrt(share))
     words = f"Calibration. Expected calibration error {decimal(bins.error)}."
     caption = (
-        "On the dotted diagonal, 70 % means 70 in 100. "
-        f"Expected error {decimal(bins.error)}. "
-        f"Grey: where the queries lie; the line joins bins of {STEADY_BIN} and more."
+        "On the dotted diagonal, predicted and observed probability agree. "
+        f"Expected calibration error {decimal(bins.error)}. "
+        f"Grey: number of queries; the line connects bins with at least {STEADY_BIN}."
     )
     return Figure("Calibration", plot.svg(words), caption)
 
 
 def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label: str, best: bool) -> Figure:
-    """A quantity over the epochs, one line a seed; `best` marks the highest point of each."""
+    """A quantity over the epochs, one line per seed; `best` marks the highest point of each."""
     epochs = np.concatenate([epoch for epoch, _ in runs.values()])
     values = np.concatenate([value for _, value in runs.values()])
     scale = linear_axis(values, label, ceiling=1.0 if best else np.inf)
@@ -142,8 +142,8 @@ def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label:
             tip = f"seed {seed}: best {label} {decimal(value[top], 4)} at epoch {epoch[top]:g}"
             plot.dots([epoch[top]], [value[top]], "tone-0", [tip])
     ends = [value[np.isfinite(value)] for _, value in runs.values()]
-    caption = "One line a seed. " + (
-        "The dot is the best point, whose weights are kept." if best else "Falling is learning."
+    caption = "One line per seed. " + (
+        "The dot marks the best point, whose weights are kept." if best else "Lower is better."
     )
     last = [value[top] for _, _, value, top in tops] if best else [value[-1] for value in ends]
     words = f"{title}, {count(len(runs), 'seed')}, {'best' if best else 'last'} value {span(last)}."
@@ -151,7 +151,7 @@ def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label:
 
 
 def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | None) -> Figure:
-    """One bar a method from the value of chance, the spread over seeds as a line, the best rival as a rule across."""
+    """One bar per method from chance level, with the standard deviation over seeds and a line at the best baseline."""
     axis = _bar_axis([bar.value for bar in bars], origin, label)
     bottom = _BAR_ROW * len(bars) + 6
 
@@ -171,16 +171,16 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
         parts.append(drawn.format(f"{across(rival):.1f}", f"{bottom:.1f}"))
         caption.append("The dashed line marks the best baseline.")
     if any(bar.spread > 0 for bar in bars):
-        caption.append("The thin line at the end of a bar is ± one standard deviation over seeds.")
+        caption.append("The thin line at the end of a bar shows ± one standard deviation over seeds.")
     parts.append(text(across(axis.high), bottom + 36, axis.label, "axis-label end"))
     words = f"{label} of every method: " + ", ".join(f"{bar.name} {decimal(bar.value)}" for bar in bars) + "."
-    # The names come last, so that no rule crosses them.
+    # The names come last, so that no line crosses them.
     drawing = frame(words, Markup("").join(parts + names), WIDTH, bottom + 44)
-    return Figure(f"{label}, model and baselines", drawing, " ".join(caption))
+    return Figure(f"{label} of model and baselines", drawing, " ".join(caption))
 
 
 def _bar(bar: Bar, y: float, label: str, origin: float, across: Callable[[float], float]) -> Markup:
-    """The bar and its spread."""
+    """The bar and its standard deviation."""
     start, stop = sorted([across(origin), across(bar.value)])
     tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
     box = Markup('<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>')
@@ -199,7 +199,7 @@ def _bar_words(bar: Bar, y: float) -> Markup:
 
 
 def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
-    """The two components as dots, coloured by the order of time; the rows that bound the colours, by time."""
+    """The two components as dots, coloured by the order of time; and the rows at the ends of the colour scale."""
     order = np.argsort(times, kind="stable")
     colour = np.empty(len(times), dtype=np.int64)
     colour[order] = np.arange(len(times)) * MAP_COLOURS // len(times)
@@ -211,7 +211,7 @@ def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
     inside = ((place >= 0) & (place <= 1)).all(axis=1)
     across, down = place[:, 0] * MAP_WIDTH, (1 - place[:, 1]) * MAP_HEIGHT
     parts = []
-    # A few layers, each with every colour, so that the last colour does not hide the others.
+    # Several layers, each with every colour, so that the last colour does not hide the others.
     for layer in np.array_split(chosen[inside[chosen]], 8):
         for shade in range(MAP_COLOURS):
             rows = layer[colour[layer] == shade]
@@ -220,8 +220,9 @@ def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
                 parts.append(Markup('<path class="shade-{}" d="{}"/>').format(shade, path))
     shares = [percent(share) for share in found.share]
     outside = int((~inside[chosen]).sum())
-    caption = f"Across: first principal component ({shares[0]} of the variance). Up: second ({shares[1]})." + (
-        f" {count(outside, 'outlier')} beyond the frame." if outside else ""
+    caption = (
+        f"Horizontal: first principal component ({shares[0]} of the variance). Vertical: second ({shares[1]})."
+        + (f" {count(outside, 'outlier')} not shown." if outside else "")
     )
     words = f"Map of {len(chosen):,} embeddings by their first two principal components, coloured by time."
     drawing = frame(words, Markup("").join(parts), MAP_WIDTH, MAP_HEIGHT, "chart map")
@@ -230,7 +231,7 @@ def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
 
 
 def _bar_axis(values: Sequence[float], origin: float, label: str) -> Axis:
-    named = f"{label}; {origin:g} is chance" if origin else label
+    named = f"{label}; {origin:g} is chance level" if origin else label
     if min(values) >= 0 and max(values) <= 1:
         low = min(origin, np.floor(min(values) * 10) / 10)
         ticks = [tick / 10 for tick in range(11) if tick / 10 >= low - 1e-9]

@@ -1,4 +1,4 @@
-"""The headline: how good the model is, and against what, in numbers and in words."""
+"""The headline: the accuracy of the model against the best baseline, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tapgnn.report.figures import Bar, Figure, bar_figure
 from tapgnn.report.numbers import count, decimal, label, number
 
 TRIVIAL = ("recency", "popularity", "edgebank")
-# Below this, two figures look alike in a table.
+# Below this, two numbers look the same in a table.
 SMALLEST_GAP = 5e-5
 _CHANCE = {"auc": 0.5}
 
 
 @dataclass(frozen=True)
 class Tile:
-    """A number beside the headline."""
+    """A number next to the headline."""
 
     label: str
     value: str
@@ -30,7 +30,7 @@ class Tile:
 
 @dataclass(frozen=True)
 class Headline:
-    """The first thing to read: the measure, its value, the verdict ('ahead', 'level', 'behind', 'alone') in words."""
+    """The measure, its value, and the verdict ('ahead', 'level', 'behind', 'alone') in words."""
 
     measure: str
     value: str
@@ -42,7 +42,7 @@ class Headline:
 
 
 def headline(report: Report) -> Headline | None:
-    """The headline of a report, None where it has no result at all."""
+    """The headline of a report, None if it has no results."""
     table = results(report)
     row = table.get(report.model, {})
     stem = next((stem for stem in stems(table) if is_share(stem) and math.isfinite(mean_of(row, stem))), None)
@@ -71,16 +71,16 @@ def headline(report: Report) -> Headline | None:
 
 
 def standing(lead: float, *spreads: float) -> tuple[str, bool]:
-    """Whether a method with this lead is 'ahead', 'level' or 'behind', and whether its seeds leave room for doubt.
+    """Whether a method with this lead is 'ahead', 'level' or 'behind', and whether its seeds differ.
 
-    A lead smaller than the deviation over seeds of either method (NaN: unknown) is none.
+    A lead smaller than the standard deviation over seeds of either method (NaN: unknown) does not count.
     """
     doubt = float(np.nanmax([SMALLEST_GAP, *spreads]))
     return "level" if abs(lead) < doubt else "ahead" if lead > 0 else "behind", doubt > SMALLEST_GAP
 
 
 def tiles(report: Report) -> list[Tile]:
-    """The other measures of the model beside the best baseline, and the size of the run."""
+    """Other measures of the model and of the best baseline, and the size of the run."""
     table = results(report)
     row = table.get(report.model, {})
     found = []
@@ -90,7 +90,7 @@ def tiles(report: Report) -> list[Tile]:
             found.append(Tile(label(stem), decimal(mean_of(row, stem)), f"{rival} {decimal(other)}" if rival else ""))
     if len(report.labels):
         positives = int((np.asarray(report.labels) == 1).sum())
-        found.append(Tile(label(f"{report.period}_queries"), number(len(report.labels)), f"{positives:,} true events"))
+        found.append(Tile(label(f"{report.period}_queries"), number(len(report.labels)), f"{positives:,} positives"))
     if "events" in report.data:
         nodes = f"{number(report.data['nodes'])} nodes" if "nodes" in report.data else ""
         found.append(Tile("Events in the log", number(report.data["events"]), nodes))
@@ -98,7 +98,7 @@ def tiles(report: Report) -> list[Tile]:
 
 
 def results(report: Report) -> dict[str, dict[str, float]]:
-    """The table of results; where it is empty, the AUC of the scores at hand."""
+    """The table of results; if it is empty, the AUC of the scores."""
     if report.metrics or not len(report.labels):
         return report.metrics
     table = {}
@@ -111,7 +111,7 @@ def results(report: Report) -> dict[str, dict[str, float]]:
 
 
 def best_rival(report: Report, table: dict[str, dict[str, float]], stem: str) -> tuple[str, float]:
-    """The strongest other method in a measure and its value; an empty name where there is none."""
+    """The best other method in a measure and its value; an empty name if there is none."""
     others = {name: mean_of(row, stem) for name, row in table.items() if name != report.model}
     others = {name: value for name, value in others.items() if math.isfinite(value)}
     if not others:
@@ -121,7 +121,7 @@ def best_rival(report: Report, table: dict[str, dict[str, float]], stem: str) ->
 
 
 def kind(name: str) -> str:
-    """What a method is called in a sentence."""
+    """The kind of a method, in words."""
     return "trivial baseline" if name.startswith(TRIVIAL) else "other method"
 
 
@@ -138,10 +138,10 @@ def _verdict(state: str, rival: str, lead: float, digits: int, spread: bool) -> 
     if state == "alone":
         return "No baseline to compare with"
     gap = decimal(abs(lead), digits)
-    cause = f": the gap of {gap} is within the spread over seeds" if spread else ""
+    cause = f": the difference of {gap} is within the standard deviation over seeds" if spread else ""
     return {
         "ahead": f"{gap} above the best {kind(rival)}, {rival}",
-        "level": f"Level with the best {kind(rival)}, {rival}{cause}",
+        "level": f"On par with the best {kind(rival)}, {rival}{cause}",
         "behind": f"{gap} below the best {kind(rival)}, {rival}",
     }[state]
 
@@ -149,17 +149,17 @@ def _verdict(state: str, rival: str, lead: float, digits: int, spread: bool) -> 
 def _sentence(stem: str, own: float, rival: str, other: float, state: str) -> str:
     if stem != "auc":
         return ""
-    words = f"Shown a true event and a false one, the model scores the true one higher {100 * own:.1f} times in 100"
+    words = f"Given a true event and a false one, the model ranks the true one higher in {100 * own:.1f} % of cases"
     if state == "alone":
         return words + "."
-    words += f"; {rival} does so {100 * other:.1f} times."
+    words += f"; {rival} does in {100 * other:.1f} %."
     if state == "ahead" and other < 1:
-        words += f" That removes {100 * (own - other) / (1 - other):.0f} % of the errors that {rival} makes."
+        words += f" This is {100 * (own - other) / (1 - other):.0f} % fewer errors than {rival}."
     if state == "behind":
-        words += f" On this log, {rival} alone is the better choice."
+        words += f" On this log, {rival} is the better choice."
     return words
 
 
 def measured_over(report: Report) -> str:
-    """What the deviations of the table are taken over."""
+    """What the standard deviations of the table are over."""
     return f"over {count(seeds(report), 'seed')}" if seeds(report) > 1 else "over the seeds"

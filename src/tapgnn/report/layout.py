@@ -9,7 +9,7 @@ from tapgnn.report.figures import Figure
 
 @dataclass(frozen=True)
 class Cell:
-    """A value in a table, and a lesser one after it."""
+    """A value in a table, and a secondary one after it."""
 
     text: str
     aside: str = ""
@@ -18,7 +18,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A caption, the heads of the columns, and rows of a name and its cells; `wordy` cells are text, not numbers."""
+    """A caption, the column headings, and rows of a name and its cells; `wordy` cells are text, not numbers."""
 
     caption: str
     head: list[str]
@@ -28,7 +28,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Key:
-    """A line of the legend: a method, its colour, what to say about it."""
+    """A line of the legend: a method, its colour and its values."""
 
     name: str
     tone: int
@@ -37,7 +37,7 @@ class Key:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of the page: words and legend on the left, charts on the right, tables below."""
+    """A section of the page: text and legend on the left, charts on the right, tables below."""
 
     name: str
     title: str

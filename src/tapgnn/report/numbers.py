@@ -1,4 +1,4 @@
-"""Numbers, times and names as people read them."""
+"""Formatting of numbers, times and names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _ACRONYMS = {
     "hits10": "Hits@10",
     "valid": "validation",
 }
-# 1980 to 2100: a log in Unix seconds. Smaller numbers count from the start of the log, in the unit of its owner.
+# 1980 to 2100: a log in Unix seconds. Smaller numbers are in a unit of their own.
 _UNIX_FROM, _UNIX_TO = 315_532_800.0, 4_102_444_800.0
 
 
 def number(value: Any) -> str:
-    """A value with sensible digits: three significant ones below ten, thousands apart.
+    """A value with sensible precision: three significant digits below ten, and thousands separators.
 
     >>> [number(value) for value in (33720, 12.3456, 0.08312, 0.0000123, True, None)]
     ['33,720', '12.3', '0.0831', '1.23 × 10⁻⁵', 'yes', '–']
@@ -61,12 +61,12 @@ def _real(value: float) -> str:
 
 
 def minus(text: str) -> str:
-    """A number with a real minus sign, as wide as a plus."""
+    """A number with a typographic minus sign."""
     return text.replace("-", _MINUS)
 
 
 def decimal(value: float, digits: int = 3, sign: bool = False) -> str:
-    """A measure with a fixed number of digits, so that a column lines up.
+    """A number with fixed decimals, so that columns align.
 
     >>> decimal(0.03456, sign=True), decimal(-0.5), decimal(float("nan"))
     ('+0.035', '−0.500', '–')
@@ -77,7 +77,7 @@ def decimal(value: float, digits: int = 3, sign: bool = False) -> str:
 
 
 def span(values: Iterable[float], digits: int = 3) -> str:
-    """The least and the largest of some values.
+    """The range of some values.
 
     >>> span([0.91, 0.95]), span([0.5, 0.5001])
     ('0.910 to 0.950', '0.500')
@@ -88,7 +88,7 @@ def span(values: Iterable[float], digits: int = 3) -> str:
 
 
 def percent(share: Any) -> str:
-    """A share in percent.
+    """A fraction as a percentage.
 
     >>> percent(0.2082), percent(None)
     ('20.8 %', '–')
@@ -97,7 +97,7 @@ def percent(share: Any) -> str:
 
 
 def short(value: float) -> str:
-    """A number in a few characters, for the ticks of an axis.
+    """A short number for the ticks of an axis.
 
     >>> short(1_250_000), short(0.25), short(40_000)
     ('1.25M', '0.25', '40k')
@@ -109,7 +109,7 @@ def short(value: float) -> str:
 
 
 def count(size: int, noun: str) -> str:
-    """A number of things.
+    """A number with its noun.
 
     >>> count(1, "seed"), count(4000, "query")
     ('1 seed', '4,000 queries')
@@ -130,7 +130,7 @@ def label(key: str) -> str:
 
 
 def is_unix(times: ArrayLike) -> bool:
-    """Whether times read as Unix seconds: the median does, since a log may have a stray row at time 0, and all can.
+    """Whether times are Unix seconds: judged by the median, as a log may have a stray row at time 0, and the maximum.
 
     >>> is_unix([0.0, 1133377860.0, 1133048580.0]), is_unix([0.0, 2678373.0])
     (True, False)
@@ -141,7 +141,7 @@ def is_unix(times: ArrayLike) -> bool:
 
 
 def moment(time: float, unix: bool) -> str:
-    """One time: a date and minute where times are Unix seconds, else the number.
+    """A time as date and minute if times are Unix seconds, otherwise as a number.
 
     >>> moment(1084585996.0, True), moment(12.5, False)
     ('2004-05-15 01:53', '12.5')

@@ -1,19 +1,19 @@
-"""The page: sections in page.html with style.css, as one file without scripts that asks nothing of the network."""
+"""The page: page.html with style.css as one file, without scripts or network requests."""
 
 from __future__ import annotations
 
-import os
 from importlib.resources import files
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from tapgnn.file_integrity import write_atomically
 from tapgnn.report.content import Report
 from tapgnn.report.headline import headline, tiles
 from tapgnn.report.sections import sections
 
-# Everything is escaped except what the charts build themselves, escaped as well, and the style sheet.
+# Everything is escaped except the style sheet and the charts, which escape their own text.
 _TEMPLATES = Environment(
     loader=PackageLoader("tapgnn.report", package_path=""),
     autoescape=True,
@@ -24,13 +24,9 @@ _TEMPLATES = Environment(
 
 
 def write_report(path: str | Path, report: Report) -> Path:
-    """Write the report as one HTML file, whole or not at all, and give its path."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_name(target.name + ".part")
-    part.write_text(render_report(report), encoding="utf-8", newline="\n")
-    os.replace(part, target)
-    return target
+    """Write the report as one HTML file, whole or not at all, and return its path."""
+    write_atomically(path, render_report(report))
+    return Path(path)
 
 
 def render_report(report: Report) -> str:

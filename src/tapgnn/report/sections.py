@@ -1,4 +1,4 @@
-"""What the page says, section by section; an empty input leaves its section out, an unusable one leaves a note."""
+"""The sections of the page; empty input omits its section, unusable input leaves a note."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from tapgnn.report.curves import components
 from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
-from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent, span
-from tapgnn.report.tables import comparison, data, kinds, settings
+from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, percent, span
+from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
 def sections(report: Report) -> list[Section]:
-    """The sections that have something to say, in the order of the page."""
-    parts = (comparison, kinds, ranking, steadiness, training, embedding_map, classification, data, settings)
+    """The sections with content, in the order of the page."""
+    parts = (comparison, negative_types, ranking, steadiness, training, embedding_map, classification, data, settings)
     return [section for part in parts if (section := part(report)) is not None]
 
 
 def ranking(report: Report) -> Section | None:
-    """ROC and precision-recall, the baselines beside the model."""
+    """ROC and precision-recall of the model and the baselines."""
     if not len(report.labels) or not len(report.scores):
         return None
     curves, notes = _curves(report)
     drawn = _discrimination(notes, report.labels, curves)
-    asked = count(len(report.labels), f"{report.period} query")
-    words = [f"One seed, {asked}: how well scores tell true events from false ones."]
+    size = count(len(report.labels), f"{report.period} query")
+    words = [f"One seed, {size}: how well the scores separate true events from false ones."]
     legend = [Key(c.name, c.tone, _areas(report.labels, c.scores)) for c in curves] if drawn else []
     head = ["Method", "AUC", "AP"]
     title = "ROC and precision-recall"
@@ -43,26 +43,26 @@ def ranking(report: Report) -> Section | None:
 
 
 def steadiness(report: Report) -> Section | None:
-    """AUC along the period, and calibration."""
+    """AUC over the period, and calibration."""
     if not len(report.labels) or not len(report.scores):
         return None
     curves, _ = _curves(report)
     notes: list[str] = []
     drawn: list[Figure] = []
     if len(report.times) and curves:
-        what = "AUC along time"
+        what = "AUC over time"
         drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves, report.period))
     legend = [Key(curve.name, curve.tone) for curve in curves] if drawn else []
     probable = _drawn(notes, "Calibration", lambda: figures.calibration_figure(report.labels, report.scores))
     share = percent((np.asarray(report.labels) == 1).mean())
-    words = ["Does the model hold up as time passes?"] if drawn else []
+    words = ["Whether the model stays accurate over time."] if drawn else []
     if probable:
         words.append(
-            f"Can its probabilities be taken at their word? They refer to the mix of the {report.period} queries, "
-            f"{share} true events; in the wild true events are rarer."
+            f"Whether its probabilities are reliable. They refer to the {report.period} queries, of which {share} are "
+            "true events; in production true events are rarer."
         )
     return Section(
-        "steadiness", "Over time, and calibration", words, legend=legend, figures=drawn + probable, notes=notes
+        "steadiness", "Accuracy over time and calibration", words, legend=legend, figures=drawn + probable, notes=notes
     )
 
 
@@ -79,12 +79,14 @@ def training(report: Report) -> Section | None:
     words = [
         f"{count(seeds(report), 'seed')}, {count(len(report.history), 'validation point')}, up to epoch {longest:g}."
     ]
-    speed = [as_float(row.get("events_per_s")) for row in report.history]
+    # The last point of a seed is about its whole training.
+    speed = [float(values[-1]) for _, values in _runs(report.history, "events_per_s").values()]
     tops = [float(np.max(values)) for _, values in _runs(report.history, "valid_auc").values()]
     if tops:
-        words.append(f"Best validation AUC of a seed: {span(tops, 4)}.")
-    if any(map(math.isfinite, speed)):
-        words.append(f"Median speed of training: {number(float(round(np.nanmedian(speed))))} events a second.")
+        words.append(f"Best validation AUC per seed: {span(tops, 4)}.")
+    if speed:
+        median = " (median of the seeds)" if len(speed) > 1 else ""
+        words.append(f"Training throughput: {np.median(speed):,.0f} events/s{median}.")
     return Section("training", "Training", words, figures=drawn)
 
 
@@ -93,24 +95,24 @@ def embedding_map(report: Report) -> Section | None:
     rows, times = np.asarray(report.embeddings), np.asarray(report.embedding_times, dtype=np.float64)
     if not rows.size or not times.size:
         return None
-    title, notes = "Map of the embeddings", list[str]()
+    title, notes = "Embedding map", list[str]()
     ramp: list[str] = []
 
     def draw() -> Figure:
         if len(times) != len(rows) or not np.isfinite(times).all():
-            raise QueryError(f"expected one finite time per embedding, not {len(times)} times and {len(rows)} rows")
+            raise QueryError(f"expected one finite time per embedding, not {len(times):,} times and {len(rows):,} rows")
         figure, bounds = figures.map_figure(components(rows), times)
         unix = is_unix(times)
-        # Over more than a few days the hour says nothing.
+        # Over more than a few days the hour does not matter.
         length = 10 if unix and np.ptp(times) > 3 * 86_400 else None
         ramp.extend(moment(times[row], unix)[:length] for row in bounds)
         return figure
 
     drawn = _drawn(notes, "The map", draw)
     words = [
-        f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot a node at a time,"
+        f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot per node and time,"
         " projected by principal component analysis.",
-        "Colours that separate mean that nodes move as time passes; colours that mix, that they stay.",
+        "Separated colours mean that embeddings change over time; mixed colours, that they are stable.",
     ]
     return Section("map", title, words if drawn else [], figures=drawn, notes=notes, ramp=ramp)
 
@@ -123,7 +125,7 @@ def classification(report: Report) -> Section | None:
     labels, scores = (np.asarray(found.get(key, ())) for key in ("labels", "scores"))
     values = {key: as_float(value) for key, value in found.items() if key not in ("labels", "scores")}
     words = [
-        "Which events are positive (fraud, a ban, ...), told from the embeddings of their two ends and their features."
+        "Which events are positive (fraud, a ban, ...), predicted from the embeddings of both nodes and the features."
     ]
     stated = [f"{label(key)} {decimal(value, 4)}" for key, value in values.items() if math.isfinite(value)]
     if stated:
@@ -134,27 +136,27 @@ def classification(report: Report) -> Section | None:
         drawn = _discrimination(notes, labels, [Curve("classifier", scores, 0)])
         words.append(
             f"{count(int((labels == 1).sum()), 'positive')} among the last {count(len(labels), 'event')} of the log, "
-            "whose labels taught the classifier nothing."
+            "whose labels were not used in training."
         )
     return Section("classification", "Event classification", words, figures=drawn, notes=notes)
 
 
 def _curves(report: Report) -> tuple[list[Curve], list[str]]:
-    """The methods that can be drawn, the model first, and a note for each that cannot."""
+    """The curves of the methods, the model first, and a note for each method that cannot be drawn."""
     curves, notes = [], []
     for name, scores in {report.model: report.scores, **report.baseline_scores}.items():
         values = np.asarray(scores, dtype=np.float64)
         if values.shape != np.shape(report.labels):
-            notes.append(f"{name} is not drawn: {len(values)} scores for {count(len(report.labels), 'query')}.")
+            notes.append(f"{name} is not drawn: {len(values):,} scores for {count(len(report.labels), 'query')}.")
         elif np.isnan(values).any():
-            notes.append(f"{name} is not drawn: {int(np.isnan(values).sum())} of its scores are NaN.")
+            notes.append(f"{name} is not drawn: {int(np.isnan(values).sum()):,} of its scores are NaN.")
         else:
             curves.append(Curve(name, values, report.tone(name)))
     return curves, notes
 
 
 def _discrimination(notes: list[str], labels: NDArray[Any], curves: list[Curve]) -> list[Figure]:
-    """ROC and precision-recall of the methods that can be drawn."""
+    """The ROC and precision-recall figures of some methods."""
     if not curves:
         return []
     drawn = _drawn(notes, "The ROC curve", lambda: figures.roc_figure(labels, curves))
@@ -172,7 +174,7 @@ def _areas(labels: NDArray[Any], scores: NDArray[Any]) -> list[str]:
 
 
 def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, tuple[Floats, Floats]]:
-    """Seed -> epochs and values, in order, without the points that lack one."""
+    """Seed -> epochs and values, in order, without incomplete points."""
     runs: dict[Any, list[tuple[float, float]]] = {}
     for row in history:
         point = (as_float(row.get("epoch")), as_float(row.get(key)))
@@ -182,7 +184,7 @@ def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, tuple[Floats, Fl
 
 
 def _drawn(notes: list[str], what: str, draw: Callable[[], Figure]) -> list[Figure]:
-    """The figure, or a note that says why there is none."""
+    """The figure, or a note on why there is none."""
     try:
         return [draw()]
     except QueryError as problem:

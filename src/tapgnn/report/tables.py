@@ -1,4 +1,4 @@
-"""The sections that are tables: the results, the log in numbers, the settings."""
+"""The sections with tables: results, data statistics, settings."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from tapgnn.report.numbers import UNKNOWN, decimal, is_unix, label, moment, numb
 
 _METHODS = {
     "recency": "how recently the destination was active",
-    "recency-destination": "how recently the destination was one",
-    "popularity": "how often the destination was one so far",
-    "popularity-any": "how often the destination took part so far",
-    "edgebank": "whether the pair met before",
-    "edgebank-window": "whether the pair met within a window of time",
+    "recency-destination": "how recently the destination received an event",
+    "popularity": "how many events the destination received so far",
+    "edgebank": "whether the pair has interacted before",
+    "edgebank-window": "whether the pair has interacted within a time window",
 }
-_KINDS = {
-    "transductive_auc": "AUC, known nodes",
-    "inductive_auc": "AUC, new nodes",
-    "historical_auc": "AUC, historical",
-    "historical_ap": "AP, historical",
-    "inductive_negatives_auc": "AUC, inductive",
-    "inductive_negatives_ap": "AP, inductive",
+_NEGATIVE_TYPES = {
+    "transductive_auc": "AUC, seen nodes",
+    "inductive_auc": "AUC, unseen nodes",
+    "historical_auc": "AUC, historical negatives",
+    "historical_ap": "AP, historical negatives",
+    "inductive_negatives_auc": "AUC, inductive negatives",
+    "inductive_negatives_ap": "AP, inductive negatives",
 }
 _SHARES = ("repetition",)
 _DATA = {
@@ -41,18 +40,18 @@ _DATA = {
     "Time": {
         "start": "First event",
         "end": "Last event",
-        "timespan_days": "Span in days",
-        "timespan": "Span in the log's unit",
+        "timespan_days": "Time span in days",
+        "timespan": "Time span in the unit of the log",
         "instants": "Instants",
-        "ties": "Events that share an instant",
-        "sorted": "Sorted in the file",
+        "ties": "Events at the same time as another",
+        "sorted": "File sorted by time",
     },
     "Shape": {
         "bipartite": "Bipartite",
-        "degree_max": "Largest degree",
+        "degree_max": "Maximum degree",
         "degree_mean": "Events per node",
         "density": "Density",
-        "repetition": "Same partner as last time",
+        "repetition": "Same destination as previous event",
         "duplicates": "Exact duplicates",
         "self_loops": "Self-loops",
     },
@@ -60,36 +59,39 @@ _DATA = {
 
 
 def comparison(report: Report) -> Section | None:
-    """Every method and every measure in one table, but for those of `kinds`."""
+    """All methods and measures in one table, except those of `negative_types`."""
     table = results(report)
-    columns = [stem for stem in _known(table) if stem not in _KINDS]
+    columns = [stem for stem in _known(table) if stem not in _NEGATIVE_TYPES]
     if not columns:
         return None
     rows = _rows(table, columns)
-    words = [f"Every method answers the same questions about the {report.period} period. The best of a column is bold."]
+    words = [
+        f"All methods answer the same queries about the {report.period} period. The best value of each column is bold."
+    ]
     if any(spread_of(row, stem) > 0 for row in table.values() for stem in columns):
         words[0] += f" ± is the standard deviation {measured_over(report)}."
     terms = [(name, _METHODS[name]) for name in table if name in _METHODS]
     if terms:
-        words.append("The trivial baselines learn nothing; each ranks by one fact:")
+        words.append("The trivial baselines are not trained; each ranks destinations by one criterion:")
     found = Table(f"Results on the {report.period} period", ["Method", *map(label, columns)], rows)
     return Section("results", "Results", words, terms=terms, tables=[found])
 
 
-def kinds(report: Report) -> Section | None:
-    """What is asked about known and new nodes, and against harder false destinations, in a table of its own."""
+def negative_types(report: Report) -> Section | None:
+    """The results by seen and unseen nodes, and by type of negative."""
     table = results(report)
-    columns = [stem for stem in _KINDS if stem in _known(table)]
+    columns = [stem for stem in _NEGATIVE_TYPES if stem in _known(table)]
     if not columns:
         return None
     words = [
-        "Known nodes: both ends occur in training (transductive). New nodes: one of them does not (inductive). Both "
-        "against random false destinations.",
-        "Historical: false destinations that the source met in training. Inductive: such as it meets only later. They "
-        "are harder to tell from the true one.",
+        "Seen nodes: both nodes occur in training (transductive). Unseen nodes: at least one does not (inductive). "
+        "Both with random negatives.",
+        "Historical negatives: destinations of the source in training. Inductive negatives: destinations of the source "
+        "that occur only later. Both are harder to distinguish from the true destination.",
     ]
-    found = Table("Results by kind of question", ["Method", *(_KINDS[stem] for stem in columns)], _rows(table, columns))
-    return Section("kinds", "By kind of question", words, tables=[found])
+    head = ["Method", *(_NEGATIVE_TYPES[stem] for stem in columns)]
+    found = Table("Results by node and negative type", head, _rows(table, columns))
+    return Section("negative-types", "By node and negative type", words, tables=[found])
 
 
 def _known(table: dict[str, dict[str, float]]) -> list[str]:
@@ -98,7 +100,7 @@ def _known(table: dict[str, dict[str, float]]) -> list[str]:
 
 
 def _rows(table: dict[str, dict[str, float]], columns: list[str]) -> list[tuple[str, list[Cell]]]:
-    """A row a method; the best share of a column is strong."""
+    """A row per method; the best share of a column is bold."""
     best = {
         stem: max((v for row in table.values() if math.isfinite(v := mean_of(row, stem))), default=math.nan)
         for stem in columns
@@ -116,7 +118,7 @@ def _measure(row: dict[str, float], stem: str, best: float | None) -> Cell:
 
 
 def data(report: Report) -> Section | None:
-    """The log in numbers, unknown ones included."""
+    """The statistics of the log, including unknown ones."""
     if not report.data:
         return None
     unix = is_unix([as_float(report.data.get("end"))])
@@ -126,25 +128,25 @@ def data(report: Report) -> Section | None:
         Table(
             title,
             ["", "Value"],
-            [(name, [_fact(key, report.data[key], unix)]) for key, name in group.items() if key in report.data],
+            [(name, [_statistic(key, report.data[key], unix)]) for key, name in group.items() if key in report.data],
         )
         for title, group in groups.items()
     ]
     words = [
         "A temporal node is a node at an instant in which it is active; "
-        "message links join a temporal node to every one that it hears from."
+        "message links connect a temporal node to those that it receives messages from."
     ]
-    return Section("data", "The data", words, tables=[table for table in tables if table.rows])
+    return Section("data", "Data", words, tables=[table for table in tables if table.rows])
 
 
-def _fact(key: str, value: Any, unix: bool) -> Cell:
+def _statistic(key: str, value: Any, unix: bool) -> Cell:
     if key in ("start", "end"):
         return Cell(moment(as_float(value), unix))
     return Cell(percent(value) if key in _SHARES else number(value))
 
 
 def settings(report: Report) -> Section | None:
-    """The configuration and the versions, folded."""
+    """The configuration and the versions, collapsed."""
     rows = [(key, [Cell(value)]) for key, value in _flat(report.settings)]
     if not rows:
         return None

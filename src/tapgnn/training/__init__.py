@@ -1,1 +1,1 @@
-"""Training and evaluation: link prediction, node classification, metrics, protocols."""
+"""Training: link prediction, classification of events, checkpoints, and scores along a stream."""

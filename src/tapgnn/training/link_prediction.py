@@ -3,9 +3,9 @@
     loss = mean over events of -log sigma(score(u, v, t)) - 1/k sum over negatives n of log sigma(-score(u, n, t))
 
 Every query of an event at t sees the instants strictly before t, those of its own chunk included. Validation replays
-the training log with the weights of the moment, then scores the validation events with negatives drawn once; the best
-weights are kept and restored (without validation events, the last). Nodes that training never meets have the unknown
-vector. A seed reproduces a run bit for bit on one machine with one number of threads.
+the training log with the current weights, then scores the validation events with negatives drawn once; the best weights
+are kept and restored (without validation events, the last). Nodes that training does not meet have the unknown vector.
+A seed reproduces a run bit for bit on one machine with one number of threads.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
+from tapgnn.data.negatives import NegativeSampler, rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
@@ -35,16 +35,17 @@ SAMPLE = 100_000
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train.
+    """Settings of a training.
 
-    epochs, patience       at most so many passes; stop after so many epochs without a better validation AUC
-    validations            how often an epoch is validated
+    epochs, patience       maximum number of passes; epochs without a better validation AUC after which training stops
+    validations            validations per epoch
     chunk                  events per step
-    negatives              per positive
-    learning_rate          of the direct part of the head; everything else learns at `block_rate` of it, but for the
-                           node vectors, which overfit soonest, at `vector_rate`
-    weight_decay, clip     of all but the node vectors; the largest norm of a gradient
-    cold_weight            weight in the loss of queries with an endpoint that has no history yet
+    negatives              negatives per event
+    learning_rate          learning rate of the direct part of the head
+    block_rate             learning-rate multiplier for all other weights
+    vector_rate            learning-rate multiplier for the node vectors, which overfit first
+    weight_decay, clip     weight decay and maximum gradient norm of all but the node vectors
+    cold_weight            loss weight of queries with a node that has no history yet
     """
 
     epochs: int = 8
@@ -73,20 +74,23 @@ class Settings:
 
 
 @dataclass
-class Progress:
-    """Where a training stands: handed to the caller after every chunk, and with `valid_auc` after a validation."""
+class TrainingProgress:
+    """The progress of a training, passed to the listener after every chunk; `valid_auc` after a validation."""
 
     epoch: int
     done: int
     total: int
     loss: float
-    events_per_s: float
+    events_per_s: float | None
     valid_auc: float | None = None
 
 
 @dataclass
 class History:
-    """What happened: one entry a validation, the best of them, and whether the user stopped it."""
+    """One point per validation, the best of them, and whether the user interrupted the training.
+
+    seconds and events are those of the steps that the throughput is measured on.
+    """
 
     points: list[dict[str, Any]] = field(default_factory=list)
     best_auc: float = -np.inf
@@ -95,32 +99,41 @@ class History:
     seconds: float = 0.0
     events: int = 0
 
+    @property
+    def events_per_s(self) -> float | None:
+        """Training throughput in events per second, without validation; None before it is known.
 
-Listener = Callable[[Progress], None]
+        The first step of a run, in which loops are compiled or loaded, is not counted.
+        """
+        return self.events / self.seconds if self.seconds > 0 else None
+
+
+Listener = Callable[[TrainingProgress], None]
 
 
 class LinkTraining:
-    """A training that can be stopped and taken up again after any epoch."""
+    """A training that can be interrupted, and resumed after any epoch."""
 
     def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
-        self.rng = chance(settings.seed, "training")
-        dealt = chance(settings.seed, "validation")
-        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, dealt)[:, 0]
-        self.strangers = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
+        self.rng = rng_for(settings.seed, "training")
+        rng = rng_for(settings.seed, "validation")
+        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng)[:, 0]
+        self.unseen = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
         self.history = History()
         self.interruption = Interruption()
         self.epoch = 0
+        self._compiled = False
 
     def run(
         self, listener: Listener | None = None, after_epoch: Callable[[LinkTraining], None] | None = None
     ) -> History:
         """Train until the last epoch or until patience is over, and restore the best weights.
 
-        Ctrl-C stops after the step, or the validation, of the moment and keeps the best so far.
+        Ctrl-C stops after the current step or validation and keeps the best weights so far.
         """
         if self.epoch == 0:
             torch.manual_seed(self.settings.seed)
@@ -137,13 +150,13 @@ class LinkTraining:
             self.history.interrupted = True
         if self.best:
             self.model.load_state_dict(self.best)
-        self.model.inputs.forget(self.strangers)
+        self.model.inputs.forget(self.unseen)
         self.model.eval()
         return self.history
 
     def _run_epoch(self, listener: Listener | None) -> None:
         settings, total = self.settings, len(self.train)
-        marks = [round(total * (k + 1) / settings.validations) for k in range(settings.validations)]
+        due = [round(total * (k + 1) / settings.validations) for k in range(settings.validations)]
         state, done, losses = self.model.empty_state(), 0, []
         self.model.train()
         for piece in self.train.chunks(settings.chunk):
@@ -151,17 +164,19 @@ class LinkTraining:
             loss, state = self._step(piece, state)
             if not np.isfinite(loss):
                 raise ConfigError(
-                    f"the training went astray: the loss is {loss} after {done + len(piece)} events of epoch "
+                    f"training diverged: the loss is {loss} after {done + len(piece)} events of epoch "
                     f"{self.epoch + 1}; lower the learning rate, which is {settings.learning_rate}"
                 )
             spent = time.perf_counter() - start
             done += len(piece)
             losses.append(loss)
-            self.history.seconds += spent
-            self.history.events += len(piece)
-            progress = Progress(self.epoch, done, total, loss, len(piece) / spent)
-            if done >= marks[0]:
-                marks.pop(0)
+            if self._compiled:
+                self.history.seconds += spent
+                self.history.events += len(piece)
+            self._compiled = True
+            progress = TrainingProgress(self.epoch, done, total, loss, self.history.events_per_s)
+            if done >= due[0]:
+                due.pop(0)
                 progress.loss = float(np.mean(losses))
                 losses = []
                 progress.valid_auc = self._validate(self.epoch + done / total, progress.loss)
@@ -183,10 +198,10 @@ class LinkTraining:
 
     def _validate(self, epoch: float, loss: float) -> float:
         self.model.eval()
-        self.model.inputs.forget(self.strangers)
+        self.model.inputs.forget(self.unseen)
         found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
         self.model.train()
-        speed = self.history.events / max(self.history.seconds, 1e-9)
+        speed = self.history.events_per_s
         self.history.points.append({"epoch": epoch, "loss": loss, "valid_auc": found, "events_per_s": speed})
         if not found <= self.history.best_auc:
             self.history.best_auc, self.history.best_epoch = found, epoch
@@ -233,7 +248,7 @@ def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_
 def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: Settings) -> None:
     """Set the scales of the weightless inputs from a sample of queries along one pass over the training log."""
     model.eval()
-    rng = chance(settings.seed, "calibration")
+    rng = rng_for(settings.seed, "calibration")
     share = min(1.0, SAMPLE / len(train))
 
     def asked() -> Iterator[tuple[Past, int]]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
+
+from tapgnn.compiled.jit import compiled
 
 
 class RowAdam(torch.optim.Optimizer):
@@ -42,7 +43,7 @@ class RowAdam(torch.optim.Optimizer):
         _adam(size, first, second, group["eps"], *(tensor.numpy() for tensor in given))
 
 
-@nb.njit(nogil=True, cache=True, fastmath={"contract", "nsz"}, error_model="numpy")
+@compiled
 def _adam(
     size: Any, first: Any, second: Any, eps: Any, rows: Any, grad: Any, place: Any, moments: Any, table: Any
 ) -> None:

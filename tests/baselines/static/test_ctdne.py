@@ -47,7 +47,7 @@ def test_the_corpus_has_long_walks_alone_where_there_are_enough() -> None:
     assert ((walks >= 0).sum(axis=1) >= 5).all()
 
 
-def test_where_long_walks_do_not_exist_the_longest_ones_stand_in() -> None:
+def test_where_long_walks_do_not_exist_the_longest_ones_fill_the_corpus() -> None:
     star = Events.from_arrays(np.zeros(30, dtype=int), np.arange(1, 31), np.zeros(30))
     walks = CTDNE(walks=1, length=8, shortest=5, patience=2)._corpus(star, 60)
     assert walks.shape == (60, 8)

@@ -1,4 +1,4 @@
-"""GraphSAGE: the layer is PyTorch Geometric's, the draws are those of the recursion, and both heads are reported."""
+"""GraphSAGE: the network is the recursion of the formula, and both heads are reported."""
 
 from __future__ import annotations
 
@@ -6,36 +6,19 @@ import numpy as np
 import pytest
 import torch
 from torch.nn.functional import normalize
-from torch_geometric.nn import SAGEConv
 
 from tapgnn.baselines.shared.adjacency import Adjacency
-from tapgnn.baselines.shared.sage_layer import Draw, SageLayer
+from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.baselines.static.graphsage import DotScorer, GraphSAGE, SageNetwork
-from tapgnn.baselines.static.walks import Projection
+from tapgnn.baselines.static.walks import StaticGraph
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
 from tests.baselines.samples import busy_log, make, parts
 
 
-def test_the_layer_is_the_mean_layer_of_pytorch_geometric_with_its_gradients() -> None:
-    torch.manual_seed(0)
-    rows = torch.randn(7, 5, requires_grad=True)
-    draw = Draw(np.array([0, 3, 6]), np.array([[1, 2, 2], [4, -1, -1], [-1, -1, -1]]))
-    ours, theirs = SageLayer(5, 4), SAGEConv((5, 5), 4)
-    with torch.no_grad():
-        ours.mean.weight.copy_(theirs.lin_l.weight)
-        ours.own.weight.copy_(theirs.lin_r.weight)
-        ours.own.bias.copy_(theirs.lin_l.bias)
-    edges = torch.tensor([[1, 2, 2, 4], [0, 0, 0, 1]])
-    found, expected = ours(rows, draw), theirs((rows, rows[torch.tensor([0, 3, 6])]), edges)
-    torch.testing.assert_close(found, expected)
-    slopes = [torch.autograd.grad((layer**2).sum(), rows)[0] for layer in (found, expected)]
-    torch.testing.assert_close(*slopes)
-
-
 def test_the_network_computes_the_formula_node_by_node() -> None:
     log = busy_log()
-    graph = Projection.from_events(log)
+    graph = StaticGraph.from_events(log)
     torch.manual_seed(0)
     network = SageNetwork(graph, 6, samples=(3, 2))
     owner = np.repeat(np.arange(len(graph)), np.diff(graph.border))
@@ -57,7 +40,7 @@ def test_the_network_computes_the_formula_node_by_node() -> None:
     torch.testing.assert_close(network(nodes, seed=8), normalize(torch.stack(expected), dim=1))
 
 
-def test_both_heads_are_reported_and_the_better_one_on_validation_answers() -> None:
+def test_both_heads_are_reported_and_the_better_one_on_validation_is_used() -> None:
     train, valid, stream = parts(busy_log())
     found = {}
     for head in ("best", "logistic", "dot"):
@@ -79,7 +62,7 @@ def test_both_heads_are_reported_and_the_better_one_on_validation_answers() -> N
         GraphSAGE(head="bilinear")  # type: ignore[arg-type]
 
 
-def test_the_dot_score_of_a_stranger_is_zero() -> None:
+def test_the_dot_score_of_an_unseen_node_is_zero() -> None:
     scorer = DotScorer(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32))
     assert scorer.logits(np.array([0, 0, -1]), np.array([1, 2, 0])).tolist() == [11.0, 0.0, 0.0]
 
@@ -94,7 +77,7 @@ def test_neighbours_end_up_with_a_higher_dot_product_than_others() -> None:
     method.fit(train, valid)
     rows = {node: int(log.vocabulary.known_rows([node])[0]) for node in range(12)}
     u, v = np.meshgrid(np.arange(12), np.arange(12))
-    ask = [np.array([rows[int(node)] for node in grid.ravel()]) for grid in (u, v)]
-    scores = method.score(*ask, np.full(144, 1e3)).reshape(12, 12)
+    pairs = [np.array([rows[int(node)] for node in grid.ravel()]) for grid in (u, v)]
+    scores = method.score(*pairs, np.full(144, 1e3)).reshape(12, 12)
     same = (u < 6) == (v < 6)
     assert scores[same & (u != v)].mean() > scores[~same].mean() + 0.3

@@ -1,4 +1,4 @@
-"""HTNE: the intensity is that of the formula, its gradients are sparse, and padding has no part in it."""
+"""HTNE: the intensity is that of the formula, its gradients are sparse, and padding adds nothing."""
 
 from __future__ import annotations
 
@@ -46,25 +46,25 @@ def test_the_intensity_and_its_gradient_are_those_of_the_formula(seed: int) -> N
         ]
     )
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
-    slope = torch.randn(3, 2)
-    (found * slope).sum().backward()
+    upstream = torch.randn(3, 2)
+    (found * upstream).sum().backward()
     sparse = [network.vectors.weight.grad, network.rate.weight.grad]
     assert all(grad is not None and grad.is_sparse for grad in sparse)
     wanted = torch.autograd.grad(
-        (expected * slope).sum(), [network.vectors.weight, network.rate.weight], materialize_grads=True
+        (expected * upstream).sum(), [network.vectors.weight, network.rate.weight], materialize_grads=True
     )
     for grad, want in zip(sparse, wanted, strict=True):
         assert grad is not None
         torch.testing.assert_close(grad.to_dense(), want, rtol=1e-3, atol=1e-3)
 
 
-def test_the_length_of_history_is_chosen_from_the_candidates() -> None:
+def test_the_length_of_history_is_selected_from_the_candidates() -> None:
     train, valid, _ = parts(busy_log())
     method = make("htne", histories=(1, 4))
     method.fit(train, valid)
     assert isinstance(method, HTNE)
     assert method.details()["history"] in (1, 4)
-    with pytest.raises(ConfigError, match="lengths of history"):
+    with pytest.raises(ConfigError, match="positive lengths"):
         HTNE(histories=())
 
 

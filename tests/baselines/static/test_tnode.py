@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.shared.labelled_pairs import labelled
+from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.skipgram import SkipGram
 from tapgnn.baselines.static.snapshots import Snapshots
-from tapgnn.baselines.static.tnode import TNODE, Arrival, SnapshotNetwork, SnapshotScorer, _borders
-from tapgnn.data.negatives import training_sampler
+from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, SnapshotScorer, _borders, arrival_numbers
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events
+from tapgnn.events import Events, Ints
 from tests.baselines.samples import busy_log, make, parts
 
 
@@ -30,22 +31,24 @@ def test_borders_lie_between_instants_and_coarse_ones_are_among_the_fine(size: i
 
 
 @given(seed=st.integers(0, 99))
-def test_nodes_are_numbered_as_they_come_in(seed: int) -> None:
+def test_nodes_are_numbered_in_order_of_first_appearance(seed: int) -> None:
     log = busy_log(seed=seed)
-    arrival = Arrival(log)
-    numbered = arrival.events(log)
-    ends = np.column_stack([numbered.src, numbered.dst]).ravel()
+    number = arrival_numbers(log)
+    ends = np.column_stack([number[log.src], number[log.dst]]).ravel()
     newest = np.maximum.accumulate(ends)
     assert ends[0] == 0
     assert (np.diff(newest) <= 1).all()
     assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
-    assert arrival.place(np.array([-1, len(log.vocabulary) + 5])).tolist() == [-1, -1]
-    pairs = labelled(log, training_sampler(log), 0, "training")
-    assert arrival.pairs(pairs).src.tolist() == arrival.place(pairs.src).tolist()
+
+
+def numbered_log() -> Events:
+    log = busy_log()
+    number = arrival_numbers(log)
+    return Events(number[log.src], number[log.dst], log.time, vocabulary=log.vocabulary)
 
 
 def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
-    log = Arrival(busy_log()).events(busy_log())
+    log = numbered_log()
     borders = np.unique(_borders(log, 4))
     method = TNODE(width=8, length=6, window=3)
     later = slice(int(borders[1]), None)
@@ -58,7 +61,7 @@ def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
 
 
 def test_every_node_has_a_vector_from_the_snapshot_of_its_first_event_on() -> None:
-    log = Arrival(busy_log()).events(busy_log())
+    log = numbered_log()
     borders = np.unique(_borders(log, 4))
     found = TNODE(width=8, length=6, window=3)._snapshots(log, borders)
     for place, border in enumerate(borders.tolist()):
@@ -79,7 +82,7 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
     snapshots = some_snapshots([len(log.vocabulary)] * len(borders), log.time[borders - 1])
     torch.manual_seed(0)
     network = SnapshotNetwork(snapshots, 3)
-    pairs = labelled(log, training_sampler(log), 0, "training")
+    pairs = labelled(log, training_sampler(log), rng_for(0, "training"))
     rows = np.flatnonzero((pairs.time > log.time[borders[0] - 1]) & (pairs.time <= log.time[borders[1] - 1]))
     before = float(network.loss(pairs, rows).detach())
     snapshots.rows[snapshots.start[1] :] += 1
@@ -88,36 +91,39 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
     assert float(network.loss(pairs, rows).detach()) != before
 
 
-def test_the_table_of_outputs_answers_as_the_network_does_strangers_included() -> None:
+def test_the_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_too() -> None:
     log = busy_log()
-    arrival = Arrival(log)
+    number = arrival_numbers(log)
     torch.manual_seed(0)
-    network = SnapshotNetwork(some_snapshots([3, int(arrival.place(log.dst).max()) + 1], np.array([1.0, 2.0])), 4)
+    network = SnapshotNetwork(some_snapshots([3, int(number.max()) + 1], np.array([1.0, 2.0])), 4)
     src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
-    truth = network.logits(arrival.place(src), arrival.place(dst))
-    np.testing.assert_allclose(SnapshotScorer(network, arrival).logits(src, dst), truth, rtol=1e-5)
+    truth = network.logits(look_up(number, src, -1), look_up(number, dst, -1))
+    np.testing.assert_allclose(SnapshotScorer(network, number).logits(src, dst), truth, rtol=1e-4, atol=1e-5)
 
 
-def test_the_number_of_snapshots_is_chosen_from_the_divisions() -> None:
+def test_the_number_of_snapshots_is_selected_from_the_divisions() -> None:
     train, valid, _ = parts(busy_log())
     method = make("tnode", divisions=(1, 2, 4))
     method.fit(train, valid)
     assert isinstance(method, TNODE)
     assert method.details()["snapshots"] in (1, 2, 4)
-    with pytest.raises(ConfigError, match="divide the largest"):
-        TNODE(divisions=(3, 8))
+    for divisions in ((3, 8), (0, 8), ()):
+        with pytest.raises(ConfigError, match="divide the largest"):
+            TNODE(divisions=divisions)
 
 
-def test_the_snapshots_are_learnt_once_a_fit_however_many_divisions_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_snapshots_are_learned_once_per_fit_however_many_divisions_are_tried(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     train, valid, _ = parts(busy_log())
-    learnt: list[int] = []
-    learn = SkipGram.learn
+    trained: list[int] = []
+    train_model = SkipGram.train
 
-    def counted(model: SkipGram, walks: list[list[str]]) -> None:
-        learnt.append(id(model))
-        learn(model, walks)
+    def counted(model: SkipGram, walks: Ints) -> None:
+        trained.append(id(model))
+        train_model(model, walks)
 
-    monkeypatch.setattr(SkipGram, "learn", counted)
+    monkeypatch.setattr(SkipGram, "train", counted)
     make("tnode", divisions=(1, 2, 4)).fit(train, valid)
-    assert len(learnt) == len(np.unique(_borders(train, 4)))
-    assert len(set(learnt)) == 1
+    assert len(trained) == len(np.unique(_borders(train, 4)))
+    assert len(set(trained)) == 1

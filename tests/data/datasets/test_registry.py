@@ -12,7 +12,6 @@ from tapgnn.data import (
     DATASETS,
     ReadReport,
     cache_folder,
-    checksum,
     dataset_path,
     find_dataset,
     get_dataset,
@@ -24,6 +23,7 @@ from tapgnn.data import (
     write_events,
 )
 from tapgnn.errors import DataError, DatasetError
+from tapgnn.file_integrity import file_sha256
 
 LOCAL = [name for name in DATASETS if name != "reddit"]
 
@@ -45,9 +45,9 @@ def test_the_eight_data_sets_of_the_paper_are_there():
 
 
 def test_an_unknown_name_suggests_the_nearest_and_lists_all():
-    with pytest.raises(DatasetError, match=r"'fb-form' \(did you mean fb-forum\?\); the names are fb-forum, soc-"):
+    with pytest.raises(DatasetError, match=r"'fb-form' \(did you mean fb-forum\?\); the data sets are fb-forum, soc-"):
         get_dataset("fb-form")
-    with pytest.raises(DatasetError, match="no data set is called 'fb-form'"):
+    with pytest.raises(DatasetError, match="there is no data set 'fb-form'"):
         load_dataset("fb-form")
 
 
@@ -90,12 +90,12 @@ def test_a_shortened_copy_is_refused_under_the_name_and_read_by_its_path(tmp_pat
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path))
     path = tmp_path / "fb-forum.edges"
     path.write_text("1,2,3\n2,3,4\n")
-    with pytest.raises(DatasetError, match=r"fb-forum\.edges is damaged, or not the known copy of fb-forum"):
+    with pytest.raises(DatasetError, match=r"fb-forum\.edges is damaged, or not a known copy of fb-forum"):
         load_dataset("fb-forum")
-    (tmp_path / "fb-forum.edges.sha256").write_text(checksum(path))
-    with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
+    (tmp_path / "fb-forum.edges.sha256").write_text(file_sha256(path))
+    with pytest.raises(DatasetError, match="contains 2 events, but fb-forum has 33,720"):
         load_dataset("fb-forum")
-    with pytest.raises(DatasetError, match="holds 2 events, but fb-forum has 33,720"):
+    with pytest.raises(DatasetError, match="contains 2 events, but fb-forum has 33,720"):
         list(stream_dataset("fb-forum", 10))
     assert len(load_dataset(path)) == 2
 
@@ -112,7 +112,7 @@ def test_a_copy_with_one_other_byte_is_refused_under_the_name_although_its_rows_
     path.write_bytes(good.replace(row, row[:-1] + (b"1" if row[-1:] == b"0" else b"0"), 1))
     assert len(load_dataset(path)) == len(whole)
     for read in (load_dataset, lambda name: list(stream_dataset(name, 10_000))):
-        with pytest.raises(DatasetError, match=r"is damaged, .* get the file again, pass its path"):
+        with pytest.raises(DatasetError, match=r"is damaged, .* download the file again, pass its path"):
             read("fb-forum")
     path.write_bytes((data_folder / "fb-forum.networkrepository.edges").read_bytes())
     assert len(load_dataset("fb-forum")) == len(whole)
@@ -121,8 +121,8 @@ def test_a_copy_with_one_other_byte_is_refused_under_the_name_although_its_rows_
 def test_a_folder_that_is_not_there_is_mentioned(tmp_path, monkeypatch):
     assert missing_folder() == ""
     monkeypatch.setenv("TAPGNN_DATA", str(tmp_path / "nowhere"))
-    assert "nowhere, where no folder is" in missing_folder()
-    with pytest.raises(DatasetError, match=r"TAPGNN_DATA is .*nowhere, where no folder is"):
+    assert "nowhere, which is not a folder" in missing_folder()
+    with pytest.raises(DatasetError, match=r"TAPGNN_DATA is .*nowhere, which is not a folder"):
         load_dataset("fb-forum")
 
 
@@ -160,7 +160,7 @@ def test_the_real_files_hold_what_is_registered(data_folder, monkeypatch, name):
     events = load_dataset(name)
     assert len(events.vocabulary) == entry.nodes
     assert is_bipartite(events) is entry.bipartite
-    assert checksum(path) in (entry.sha256, entry.checksums.get(path.name))
+    assert file_sha256(path) in (entry.sha256, entry.checksums.get(path.name))
 
 
 @pytest.mark.parametrize("name", [name for name in LOCAL if name != "wikipedia"])
@@ -172,7 +172,7 @@ def test_two_roles_of_nodes_are_what_makes_a_data_set_bipartite(data_folder, nam
 
 
 def test_the_checksum_of_a_download_is_that_of_the_file_as_it_is_served(data_folder):
-    assert checksum(data_folder / "fb-forum.networkrepository.edges") == DATASETS["fb-forum"].sha256
+    assert file_sha256(data_folder / "fb-forum.networkrepository.edges") == DATASETS["fb-forum"].sha256
 
 
 def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):
@@ -182,9 +182,9 @@ def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):
             read_tgb("tgbl-wiki")
     pytest.importorskip("tgb", reason="py-tgb is not installed")
     for name in ("tgbl-wiki", "tgbn-trade"):
-        with pytest.raises(DatasetError, match="is not there; download it with py-tgb"):
+        with pytest.raises(DatasetError, match="does not exist; download it with py-tgb"):
             read_tgb(name, root="no-such-folder")
-        with pytest.raises(DatasetError, match=rf"{name}.* is not there; download it with py-tgb"):
+        with pytest.raises(DatasetError, match=rf"{name}.* does not exist; download it with py-tgb"):
             load_dataset(name)
 
 

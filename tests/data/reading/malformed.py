@@ -42,18 +42,18 @@ def zipped(text):
 
 def damaged_texts(seed, count):
     """A good CSV of 20 events with a few bytes changed, inserted, deleted or cut off, again and again."""
-    chance = random.Random(seed)
-    rows = [f"n{chance.randrange(5)},{chance.randrange(5)},{time}.5,0,1.25\n" for time in range(20)]
+    rng = random.Random(seed)
+    rows = [f"n{rng.randrange(5)},{rng.randrange(5)},{time}.5,0,1.25\n" for time in range(20)]
     good = ("src,dst,time,label,f0\n" + "".join(rows)).encode()
     for _ in range(count):
         damaged = bytearray(good)
-        for _ in range(chance.randint(1, 3)):
-            place = chance.randrange(len(damaged))
-            kind = chance.choice(["change", "insert", "delete", "cut"])
+        for _ in range(rng.randint(1, 3)):
+            place = rng.randrange(len(damaged))
+            kind = rng.choice(["change", "insert", "delete", "cut"])
             if kind == "change":
-                damaged[place] = chance.choice(b'\n\r,"; 0x\xff\0\t-e')
+                damaged[place] = rng.choice(b'\n\r,"; 0x\xff\0\t-e')
             elif kind == "insert":
-                damaged.insert(place, chance.choice(b'\n\r,"; 0x\xff\0\t-e'))
+                damaged.insert(place, rng.choice(b'\n\r,"; 0x\xff\0\t-e'))
             elif kind == "delete":
                 del damaged[place]
             elif place > 30:
@@ -79,29 +79,29 @@ BAD = {
     "empty edges": ("log.edges", "", "is empty"),
     "empty snap": ("log.txt", "", "is empty"),
     "empty json lines": ("log.jsonl", "", "is empty"),
-    "empty parquet": ("log.parquet", "", "not a readable Parquet"),
+    "empty parquet": ("log.parquet", "", "not a Parquet file"),
     "empty gzip": ("log.csv.gz", gzip.compress(b""), "is empty"),
     "no bytes in gzip": ("log.csv.gz", "", "is not gzip"),
     "only newlines": ("log.csv", "\n\n\n", "is empty"),
     "only comments": ("log.edges", "% one\n# two\n", "is empty"),
     "only a byte order mark": ("log.csv", b"\xef\xbb\xbf", "is empty"),
-    "only a header": ("log.csv", "src,dst,time\n", "holds no events"),
-    "only a header, no newline": ("log.csv", "src,dst,time", "holds no events"),
+    "only a header": ("log.csv", "src,dst,time\n", "contains no events"),
+    "only a header, no newline": ("log.csv", "src,dst,time", "contains no events"),
     "only a JODIE header": (
         "log.csv",
         "user_id,item_id,timestamp,state_label,comma_separated_list_of_features\n",
-        "holds no events",
+        "contains no events",
     ),
     "parquet of no rows": (
         "log.parquet",
         parquet(
             src=pl.Series([], dtype=pl.Int64), dst=pl.Series([], dtype=pl.Int64), time=pl.Series([], dtype=pl.Int64)
         ),
-        "holds no events",
+        "contains no events",
     ),
     "random bytes": ("log.csv", NOISE, "log.csv"),
     "random bytes without NUL": ("log.csv", NOISE.replace(b"\0", b"x").replace(b"\r", b"x"), "is not UTF-8"),
-    "random bytes as parquet": ("log.parquet", NOISE, "not a readable Parquet"),
+    "random bytes as parquet": ("log.parquet", NOISE, "not a Parquet file"),
     "random bytes as gzip": ("log.csv.gz", NOISE, "is not gzip"),
     "random bytes as json": ("log.jsonl", NOISE, "log.jsonl"),
     "random bytes as edges": ("log.edges", NOISE, "log.edges"),
@@ -112,41 +112,41 @@ BAD = {
     "Latin-1": ("log.csv", csv_with("josé,cat,2,1,1.5").encode("latin-1"), "line 3: byte 0xe9 is not UTF-8"),
     "Latin-1 in json": ("log.jsonl", json_with('{"src":"josé"}').encode("latin-1"), "line 2: byte 0xe9"),
     "cut inside a character": ("log.csv", (GOOD + "jos\u00e9").encode()[:-1], "line 5: byte 0xc3 is not UTF-8"),
-    "old Mac line ends": ("log.csv", GOOD.replace("\n", "\r"), "a carriage return alone"),
+    "old Mac line ends": ("log.csv", GOOD.replace("\n", "\r"), "a carriage return without a newline"),
     "one old Mac line end": ("log.csv", csv_with("bob,cat,2,1,1\rcat,ann,3,0,2"), "line 3: there is a carriage return"),
     # containers
-    "gzip cut short": ("log.csv.gz", GZIP[: len(GZIP) // 2], "cut short"),
-    "gzip cut in its last bytes": ("log.csv.gz", GZIP[:-3], "cut short"),
+    "gzip cut short": ("log.csv.gz", GZIP[: len(GZIP) // 2], "truncated"),
+    "gzip cut in its last bytes": ("log.csv.gz", GZIP[:-3], "truncated"),
     "gzip with a wrong checksum": ("log.csv.gz", GZIP[:-8] + b"abcd" + GZIP[-4:], "damaged"),
     "gzip with garbage behind": ("log.csv.gz", GZIP + b"garbage", "damaged"),
     "gzip with a damaged middle": ("log.csv.gz", GZIP[:40] + b"\xff\xff\xff" + GZIP[43:], "damaged"),
     "plain text called gz": ("log.csv.gz", GOOD, "is not gzip"),
-    "cut gzip of json": ("log.jsonl.gz", gzip.compress(json_with({}).encode())[:-9], "cut short"),
+    "cut gzip of json": ("log.jsonl.gz", gzip.compress(json_with({}).encode())[:-9], "truncated"),
     "zip called csv": ("log.csv", zipped(GOOD), "zip archive"),
     "bzip2 called csv": ("log.csv", bz2.compress(GOOD.encode()), "bzip2"),
     "xz called csv": ("log.csv", lzma.compress(GOOD.encode()), "xz"),
     "zstd called csv": ("log.csv", b"\x28\xb5\x2f\xfd" + NOISE, "zstd"),
     "parquet called csv": ("log.csv", PARQUET, "--format parquet"),
-    "csv called parquet": ("log.parquet", GOOD, "not a readable Parquet"),
+    "csv called parquet": ("log.parquet", GOOD, "not a Parquet file"),
     "csv called json": ("log.jsonl", GOOD, "line 1: it is not valid JSON"),
     "json called csv": ("log.csv", json_with({"src": 1}), "log.csv"),
     "no ending": ("log", GOOD, "pass --format"),
     "unknown ending": ("log.xlsx", GOOD, "pass --format"),
     "only gz as ending": ("log.gz", GZIP, "pass --format"),
     # columns
-    "no time column": ("log.csv", "src,dst,amount\na,b,x\n", "no column has a usual name of time"),
-    "no src column": ("log.csv", "a,dst,time\nx,y,1\n", "pass --src"),
-    "no dst column": ("log.csv", "src,b,time\nx,y,1\n", "pass --dst"),
+    "no time column": ("log.csv", "src,dst,amount\na,b,x\n", "no column has a usual name for time"),
+    "no src column": ("log.csv", "a,dst,time\nx,y,1\n", "choose one with --src"),
+    "no dst column": ("log.csv", "src,b,time\nx,y,1\n", "choose one with --dst"),
     "two names of src": ("log.csv", "src,from,dst,time\na,b,c,1\n", "'src' and 'from' could each be src"),
-    "two names of time": ("log.csv", "src,dst,time,timestamp\na,b,1,2\n", "pass --time"),
-    "two names of label": ("log.csv", "src,dst,time,label,y\na,b,1,0,1\n", "pass --label"),
-    "one name twice": ("log.csv", "src,dst,time,f0,f0\na,b,1,2,3\n", "2 columns are called 'f0'"),
-    "one column": ("log.csv", "src\na\nb\n", "no column has a usual name of dst"),
+    "two names of time": ("log.csv", "src,dst,time,timestamp\na,b,1,2\n", "choose one with --time"),
+    "two names of label": ("log.csv", "src,dst,time,label,y\na,b,1,0,1\n", "choose one with --label"),
+    "one name twice": ("log.csv", "src,dst,time,f0,f0\na,b,1,2,3\n", "2 columns are named 'f0'"),
+    "one column": ("log.csv", "src\na\nb\n", "no column has a usual name for dst"),
     "two columns, no header": ("log.csv", "1,2\n3,4\n", "has 2 columns and no header"),
     "edges without time": ("log.edges", "1 2\n2 3\n", "expected src dst [weight] time"),
     "edges with five columns": ("log.edges", "1 2 3 4 5\n", "has 5 columns"),
-    "wrong separator": ("log.tsv", GOOD, "no column has a usual name of src"),
-    "json without time": ("log.jsonl", '{"src": 1, "dst": 2}\n', "pass --time"),
+    "wrong separator": ("log.tsv", GOOD, "no column has a usual name for src"),
+    "json without time": ("log.jsonl", '{"src": 1, "dst": 2}\n', "choose one with --time"),
     "json with two names of src": ("log.jsonl", '{"src": 1, "from": 1, "dst": 2, "time": 3}\n', "could each be src"),
     "parquet without dst": ("log.parquet", parquet().replace(b"dst", b"dxt"), "log.parquet"),
     "parquet with two names of dst": ("log.parquet", parquet(to=[1, 2]), "could each be dst"),
@@ -158,8 +158,8 @@ BAD = {
     "every row wider than the header": ("log.csv", "src,dst,time\na,b,1,9\nb,c,2,9\n", "line 2: it has 4 fields"),
     "a comment in csv": ("log.csv", csv_with("# a remark"), "line 3: it has 1 fields"),
     "two rows in one line": ("log.csv", csv_with("bob,cat,2,1,1.5 cat,ann,3,0,2.5"), "line 3: it has 9 fields"),
-    "a quote that never ends": ("log.csv", csv_with('bob,"cat,2,1,1.5'), "line 3: a quote is opened"),
-    "a quote that ends early": ("log.csv", csv_with('bob,"c"at,2,1,1.5'), "line 3: its quotes are wrong"),
+    "a quote that never ends": ("log.csv", csv_with('bob,"cat,2,1,1.5'), "line 3: a quote is never closed"),
+    "a quote that ends early": ("log.csv", csv_with('bob,"c"at,2,1,1.5'), "line 3: its quoting is malformed"),
     "an id over two lines": ("log.csv", csv_with('bob,"cat\nann",2,1,1.5'), "line 3: dst 'cat\\nann' is not"),
     "quotes that swallow a row": ("log.csv", csv_with('bob,"cat,2\ncat,ann",3,0,2.5'), "line 3: dst"),
     "an edge without time": ("log.edges", "1 2 3\n2 3\n", "line 2: it has 2 fields"),
@@ -188,13 +188,17 @@ BAD = {
     "time in other digits": ("log.csv", csv_with("bob,cat,١٢,1,1.5"), "is not a number or an ISO date"),
     "time with underscores": ("log.csv", csv_with("bob,cat,1_000,1,1.5"), "is not a number or an ISO date"),
     "time of a week": ("log.csv", csv_with("bob,cat,2024-W05-1,1,1.5"), "is not a number or an ISO date"),
-    "a very long name twice": ("log.csv", "src,dst,time," + ",".join(["n" * 5000] * 2) + "\n1,2,3,4,5\n", "are called"),
+    "a very long name twice": ("log.csv", "src,dst,time," + ",".join(["n" * 5000] * 2) + "\n1,2,3,4,5\n", "are named"),
     "label empty": ("log.csv", csv_with("bob,cat,2,,1.5"), "line 3: label is empty"),
-    "label a word": ("log.csv", csv_with("bob,cat,2,fraud,1.5"), "line 3: label 'fraud' is not a whole number"),
-    "label a fraction": ("log.csv", csv_with("bob,cat,2,0.5,1.5"), "line 3: label '0.5' is not a whole number"),
+    "label a word": ("log.csv", csv_with("bob,cat,2,fraud,1.5"), "line 3: label 'fraud' is not an integer"),
+    "label a fraction": ("log.csv", csv_with("bob,cat,2,0.5,1.5"), "line 3: label '0.5' is not an integer"),
     "label not a number": ("log.csv", csv_with("bob,cat,2,nan,1.5"), "line 3: label 'nan'"),
     "feature empty": ("log.csv", csv_with("bob,cat,2,1,"), "line 3: feature f0 is empty"),
-    "feature a word": ("log.csv", csv_with("bob,cat,2,1,much"), "line 3: feature f0 'much' is not a finite number"),
+    "feature a word": (
+        "log.csv",
+        csv_with("bob,cat,2,1,much"),
+        "line 3: feature f0 'much' is not a finite float32 number",
+    ),
     "feature not a number": ("log.csv", csv_with("bob,cat,2,1,nan"), "line 3: feature f0 'nan'"),
     "feature infinite": ("log.csv", csv_with("bob,cat,2,1,inf"), "line 3: feature f0 'inf'"),
     "feature beyond float32": ("log.csv", csv_with("bob,cat,2,1,1e39"), "line 3: feature f0 '1e39'"),
@@ -205,7 +209,7 @@ BAD = {
     "json cut off": ("log.jsonl", json_with('{"src": 1, "dst": 2, "ti'), "line 2: it is not valid JSON"),
     "json with two objects in a line": ("log.jsonl", json_with('{"src":1}{"src":2}'), "line 2: it is not valid JSON"),
     "json in Python's spelling": ("log.jsonl", json_with("{'src': 1}"), "line 2: it is not valid JSON"),
-    "json list": ("log.jsonl", '[{"src": 1, "dst": 2, "time": 3}]', "one JSON list"),
+    "json list": ("log.jsonl", '[{"src": 1, "dst": 2, "time": 3}]', "a JSON list"),
     "json over several lines": (
         "log.jsonl",
         json.dumps({"src": 1, "dst": 2, "time": 3}, indent=1),
@@ -218,7 +222,7 @@ BAD = {
     "json with a key twice": (
         "log.jsonl",
         json_with('{"src":1,"src":2,"dst":2,"time":3}'),
-        "line 2: it gives one key twice",
+        "line 2: it has a duplicate key",
     ),
     "json id null": ("log.jsonl", json_with({"src": None, "dst": 2, "time": 3}), "line 2: src is empty"),
     "json id empty": ("log.jsonl", json_with({"src": "", "dst": 2, "time": 3}), "line 2: src is empty"),
@@ -242,26 +246,26 @@ BAD = {
         "line 2: it is not valid JSON",
     ),
     # Parquet
-    "parquet cut short": ("log.parquet", PARQUET[: len(PARQUET) // 2], "not a readable Parquet"),
-    "parquet without its end": ("log.parquet", PARQUET[:-4], "not a readable Parquet"),
-    "parquet without its start": ("log.parquet", PARQUET[200:], "not a readable Parquet"),
+    "parquet cut short": ("log.parquet", PARQUET[: len(PARQUET) // 2], "not a Parquet file"),
+    "parquet without its end": ("log.parquet", PARQUET[:-4], "not a Parquet file"),
+    "parquet without its start": ("log.parquet", PARQUET[200:], "not a Parquet file"),
     "parquet id null": ("log.parquet", parquet(src=[1, None]), "row 2: src is empty"),
     "parquet id empty": ("log.parquet", parquet(src=["a", ""]), "row 2: src is empty"),
     "parquet id too large": ("log.parquet", parquet(src=pl.Series([1, 2**63], dtype=pl.UInt64)), "row 2: src"),
-    "parquet id a fraction": ("log.parquet", parquet(src=[1.0, 2.0]), "'src' is of type Float64"),
-    "parquet id a list": ("log.parquet", parquet(src=[[1], [2]]), "'src' is of type List"),
-    "parquet id bytes": ("log.parquet", parquet(src=[b"a", b"b"]), "'src' is of type Binary"),
-    "parquet ids all missing": ("log.parquet", parquet(src=[None, None]), "'src' is of type Null"),
+    "parquet id a fraction": ("log.parquet", parquet(src=[1.0, 2.0]), "'src' has type Float64"),
+    "parquet id a list": ("log.parquet", parquet(src=[[1], [2]]), "'src' has type List"),
+    "parquet id bytes": ("log.parquet", parquet(src=[b"a", b"b"]), "'src' has type Binary"),
+    "parquet ids all missing": ("log.parquet", parquet(src=[None, None]), "'src' has type Null"),
     "parquet time null": ("log.parquet", parquet(time=[1.0, None]), "row 2: time is empty"),
     "parquet time NaN": ("log.parquet", parquet(time=[1.0, float("nan")]), "row 2: time nan is not finite"),
     "parquet time in nanoseconds": ("log.parquet", parquet(time=[1, 1_700_000_000_000_000_001]), "below 2^53"),
-    "parquet time of day": ("log.parquet", parquet(time=[clock(1), clock(2)]), "'time' is of type Time"),
-    "parquet time a span": ("log.parquet", parquet(time=[timedelta(1)] * 2), "'time' is of type Duration"),
+    "parquet time of day": ("log.parquet", parquet(time=[clock(1), clock(2)]), "'time' has type Time"),
+    "parquet time a span": ("log.parquet", parquet(time=[timedelta(1)] * 2), "'time' has type Duration"),
     "parquet time a word": ("log.parquet", parquet(time=["1", "soon"]), "row 2: time 'soon' is not a number"),
-    "parquet label a date": ("log.parquet", parquet(label=[clock(1), clock(2)]), "'label' is of type Time"),
+    "parquet label a date": ("log.parquet", parquet(label=[clock(1), clock(2)]), "'label' has type Time"),
     "parquet label a fraction": ("log.parquet", parquet(label=[0.0, 0.5]), "row 2: label 0.5"),
     "parquet feature null": ("log.parquet", parquet(f0=[1.0, None]), "row 2: feature f0 is empty"),
-    "parquet feature a list": ("log.parquet", parquet(features=[[1.0], [2.0]]), "'features' is of type List"),
+    "parquet feature a list": ("log.parquet", parquet(features=[[1.0], [2.0]]), "'features' has type List"),
     "parquet feature infinite": ("log.parquet", parquet(f0=[1.0, 1e39]), "row 2: feature f0"),
 }
 

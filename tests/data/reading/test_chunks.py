@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 import tapgnn
 from tapgnn import Events, Vocabulary
 from tapgnn.data import read_chunks, read_events, write_events
-from tapgnn.data.reading import formats
-from tapgnn.data.reading import text_blocks as text
+from tapgnn.data.reading import formats, text_blocks
 from tapgnn.errors import DataError
 from tests.data.logs import put, same
 from tests.streams import streams
@@ -27,7 +26,7 @@ def test_chunks_of_a_file_are_the_chunks_of_its_events(tmp_path_factory, events,
     write_events(events, path)
     names = Vocabulary()
     with pytest.MonkeyPatch.context() as patch:  # many batches, so that instants run over their borders
-        patch.setattr(text, "BLOCK", 64)
+        patch.setattr(text_blocks, "BLOCK", 64)
         patch.setattr(formats, "BATCH_ROWS", 5)
         chunks = list(read_chunks(path, size, vocabulary=names))
     expected = list(read_events(path).chunks(size))
@@ -39,7 +38,7 @@ def test_chunks_of_a_file_are_the_chunks_of_its_events(tmp_path_factory, events,
 
 @pytest.mark.parametrize("rows", [5, 2000])
 def test_an_unsorted_file_cannot_be_read_in_chunks(tmp_path, monkeypatch, rows):
-    monkeypatch.setattr(text, "BLOCK", 1024)
+    monkeypatch.setattr(text_blocks, "BLOCK", 1024)
     log = "src,dst,time\n" + "".join(f"a,b,{row}\n" for row in range(rows)) + "a,b,1.5\n"
     with pytest.raises(DataError, match=rf"^log.csv line {rows + 2}: time 1.5 comes after .*sort it"):
         list(read_chunks(put(tmp_path, "log.csv", log), 3))
@@ -61,9 +60,10 @@ from pathlib import Path
 
 sys.modules["tapgnn"] = shell = types.ModuleType("tapgnn")
 shell.__path__ = [sys.argv[1]]
-from tapgnn.data import formats, read_chunks, text
+from tapgnn.data import read_chunks
+from tapgnn.data.reading import formats, text_blocks
 
-text.BLOCK, formats.BATCH_ROWS = 1 << 18, 1 << 14
+text_blocks.BLOCK, formats.BATCH_ROWS = 1 << 18, 1 << 14
 for path in sys.argv[2:]:
     count = sum(len(chunk) for chunk in read_chunks(path, 10_000))
     print(count, Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0])

@@ -31,13 +31,13 @@ def test_no_damage_to_a_text_file_loses_events_in_silence(tmp_path, seed):
 
 @pytest.mark.parametrize("ending", ["csv.gz", "jsonl.gz", "parquet"])
 def test_no_damage_to_a_packed_file_loses_events_in_silence(tmp_path, ending):
-    chance, numbers = random.Random(ending), np.arange(300)
+    rng, numbers = random.Random(ending), np.arange(300)
     path = tmp_path / f"log.{ending}"
     write_events(Events.from_arrays(numbers % 7, numbers % 5, numbers, numbers[:, None] * 0.5, numbers % 2), path)
     good = path.read_bytes()
     for turn in range(300):
         damaged = bytearray(good)
-        damaged[chance.randrange(len(damaged))] = chance.randrange(256)
+        damaged[rng.randrange(len(damaged))] = rng.randrange(256)
         if turn % 4 == 0:
-            del damaged[chance.randrange(len(damaged)) :]
+            del damaged[rng.randrange(len(damaged)) :]
         assert outcome(put(tmp_path, path.name, bytes(damaged))) in (None, 300)

@@ -46,12 +46,12 @@ def test_a_strange_but_legal_file_is_read_fully(tmp_path, case):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"format": "excel"}, "there is no format 'excel'"),
+        ({"format": "excel"}, "unknown format 'excel'"),
         ({"src": "nobody"}, "has no column 'nobody'; its columns are src, dst, time"),
         ({"label": "nobody"}, "has no column 'nobody'"),
         ({"features": ["f0", "f9"]}, "has no column 'f9'"),
-        ({"src": "dst"}, "'dst' is asked for in two roles"),
-        ({"features": ["f0", "f0"]}, "'f0' is asked for in two roles"),
+        ({"src": "dst"}, "'dst' was given two roles"),
+        ({"features": ["f0", "f0"]}, "'f0' was given two roles"),
         ({"header": False}, "line 1: time 'time' is not"),
         ({"format": "edges"}, "log.csv"),
     ],
@@ -67,6 +67,6 @@ def test_a_missing_file_and_a_folder_are_one_line(tmp_path):
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path):
-    assert "line 1: the line never ends" in fails_with_one_line(put(tmp_path, "log.jsonl", b"x" * (1 << 25)))
+    assert "line 1: the line is too long" in fails_with_one_line(put(tmp_path, "log.jsonl", b"x" * (1 << 25)))
     open_quote = b'src,dst,time\n"' + b"a,b,1\n" * (1 << 22)
-    assert "line 2: a quote is opened and never closed" in fails_with_one_line(put(tmp_path, "log.csv", open_quote))
+    assert "line 2: a quote is never closed" in fails_with_one_line(put(tmp_path, "log.csv", open_quote))

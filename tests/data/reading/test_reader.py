@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary
 from tapgnn.data import ReadReport, read_events, write_events
-from tapgnn.data.reading import formats
-from tapgnn.data.reading import text_blocks as text
+from tapgnn.data.reading import formats, text_blocks
 from tapgnn.errors import DataError
 from tests.data.logs import put, same, table
 
@@ -55,7 +54,7 @@ def test_an_unsorted_file_is_sorted_and_numbered_like_its_rows(tmp_path_factory,
     lines = [f"{src},{dst},{time},{place}" for place, (src, dst, time) in enumerate(rows)]
     path = put(tmp_path_factory.mktemp("rows"), "log.csv", "src,dst,time,f0\n" + "\n".join(lines))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "BLOCK", block)
+        patch.setattr(text_blocks, "BLOCK", block)
         found = read_events(path, vocabulary=Vocabulary(known))
     src, dst, time = (list(column) for column in zip(*rows, strict=True))
     same(found, Events.from_arrays(src, dst, time, np.arange(len(rows)), vocabulary=Vocabulary(known)))
@@ -112,7 +111,7 @@ def test_skipped_rows_are_counted_and_logged(tmp_path, caplog):
     assert [row[:3] for row in table(events)] == [("a", "b", 1.0), ("c", "d", 3.0)]
     assert (report.rows, report.skipped) == (2, 3)
     assert report.first_skipped == "log.csv line 3: it has 2 fields, expected 3"
-    assert "3 bad rows skipped" in caplog.text
+    assert "3 rows skipped" in caplog.text
 
 
 def test_an_error_names_the_line_as_an_editor_shows_it(tmp_path):
@@ -134,7 +133,7 @@ def test_the_line_is_right_behind_blank_lines_comments_and_fields_of_two_lines(t
 @pytest.mark.parametrize("block", [5, 7, 64])
 @pytest.mark.parametrize("name", SAME_EVENTS)
 def test_where_a_block_ends_does_not_matter(tmp_path, monkeypatch, name, block):
-    monkeypatch.setattr(text, "BLOCK", block)
+    monkeypatch.setattr(text_blocks, "BLOCK", block)
     assert table(read_events(put(tmp_path, name, SAME_EVENTS[name]))) == EXPECTED
 
 
@@ -174,12 +173,12 @@ def test_truth_values_are_labels_in_every_format(tmp_path):
 
 def test_a_label_that_only_some_rows_have_names_how_to_leave_it_out(tmp_path):
     path = put(tmp_path, "log.jsonl", '{"src":1,"dst":2,"time":3,"label":1}\n{"src":1,"dst":2,"time":4}\n')
-    with pytest.raises(DataError, match=r"line 2: label is empty; .* or --label '' to read no labels"):
+    with pytest.raises(DataError, match=r"line 2: label is empty; .* or --label '' to ignore labels"):
         read_events(path)
     assert read_events(path, label="").labels is None
 
 
 def test_a_pipe_is_refused_with_what_to_do(tmp_path):
     os.mkfifo(tmp_path / "pipe.csv")
-    with pytest.raises(DataError, match=r"is a pipe or a device, .* save it to a file first"):
+    with pytest.raises(DataError, match=r"is a pipe or a device, .* save its content to a file first"):
         read_events(tmp_path / "pipe.csv")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tapgnn.baselines.method import history_before
-from tapgnn.data.simulation import payment_stream as simulator
+from tapgnn.data.simulation import payment_stream
 from tapgnn.data.simulation.payment_stream import (
     DAY,
     FEATURES,
@@ -60,7 +60,7 @@ def test_any_chunk_size_gives_the_same_stream_cut_as_events_cut_themselves(
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         # Many small blocks, whose borders fall anywhere; one day makes many ties.
-        patch.setattr(simulator, "_BLOCK", block)
+        patch.setattr(payment_stream, "_BLOCK", block)
         size = {"accounts": 60, "merchants": 30, "days": days, "seed": seed}
         whole = simulate(events, **size, fraud=0.1)
         pieces = list(simulate_stream(events, **size, fraud=0.1, chunk=chunk))
@@ -73,17 +73,6 @@ def test_any_chunk_size_gives_the_same_stream_cut_as_events_cut_themselves(
     assert [len(piece) for piece in pieces] == [len(part) for part in whole.chunks(chunk)]
     for name in COLUMNS:
         np.testing.assert_array_equal(np.concatenate([getattr(piece, name) for piece in pieces]), getattr(whole, name))
-
-
-@given(st.lists(st.integers(0, 1), max_size=80), st.lists(st.integers(0, 80), max_size=8), st.integers(1, 20))
-def test_pieces_end_between_instants_wherever_the_blocks_end(steps: list[int], borders: list[int], size: int) -> None:
-    time = np.cumsum(np.array(steps, dtype=float))
-    order = np.arange(len(time))
-    raw = simulator._Columns(order, order, time, time, order, order)
-    blocks = [raw.take(rows) for rows in np.split(order, sorted(min(border, len(time)) for border in borders))]
-    pieces = [piece.src.tolist() for piece in simulator._pieces(iter(blocks), size)]
-    log = Events(order, order, time)
-    assert pieces == [chunk.src.tolist() for chunk in log.chunks(size)]
 
 
 def test_the_seed_decides_every_bit(log: Events) -> None:
@@ -103,18 +92,18 @@ def test_rows_are_those_that_the_ids_would_get_when_read_from_a_file() -> None:
 
 def test_the_stream_is_lazy_and_holds_little_more_than_a_chunk(monkeypatch: pytest.MonkeyPatch) -> None:
     drawn: list[int] = []
-    everyday = simulator._everyday
+    everyday = payment_stream._everyday
 
-    def counted(network: simulator.SimulatedNetwork, block: int, *rest: int) -> simulator._Columns:
+    def counted(network: payment_stream.SimulatedNetwork, block: int, *rest: int) -> payment_stream._Columns:
         drawn.append(block)
         return everyday(network, block, *rest)
 
-    monkeypatch.setattr(simulator, "_everyday", counted)
+    monkeypatch.setattr(payment_stream, "_everyday", counted)
     stream: Iterator[Events] = simulate_stream(100_000_000, accounts=1_000, merchants=100, chunk=50_000)
     for number in range(1, 5):
         piece = next(stream)
         assert 50_000 <= len(piece) < 51_000
-        assert len(drawn) * simulator._BLOCK <= number * 51_000 + simulator._BLOCK
+        assert len(drawn) * payment_stream._BLOCK <= number * 51_000 + payment_stream._BLOCK
     assert len(piece.vocabulary) <= 1_100
 
 

@@ -58,7 +58,7 @@ def test_an_engine_starts_where_the_saved_estimator_stood(fitted, quick_path):
         assert engine.status()["events"] == 900
         for source, destination, time in later[:5]:
             expected = model.score([source], [destination], [time])
-            np.testing.assert_allclose(engine.score([source], [destination], time), expected, rtol=1e-6)
+            np.testing.assert_allclose(engine.score([source], [destination], time), expected, rtol=1e-4)
         engine.observe(later)
         memory.observe(later)
         assert engine.state_digest() == memory.state_digest()
@@ -76,11 +76,11 @@ def test_risks_are_those_of_the_estimators_classifier(fitted, quick_path):
     log = Events.from_arrays(*zip(*later, strict=True), vocabulary=model.model_.vocabulary)
     expected = model.classify(log)
     with Engine.open(folder, quick_path / "s.db") as engine:
-        np.testing.assert_allclose(engine.classify(later[:1]), expected[:1], rtol=1e-5)
+        np.testing.assert_allclose(engine.classify(later[:1]), expected[:1], rtol=1e-4, atol=1e-6)
         risks, _ = engine.classify_then_observe(later[:30])
-        np.testing.assert_allclose(risks, expected[:30], rtol=1e-5)
+        np.testing.assert_allclose(risks, expected[:30], rtol=1e-4, atol=1e-6)
         (both,) = engine.observe_many([Request(later[30:], ask=("score", "risk"))])
-        np.testing.assert_allclose(both.answers["risk"], expected[30:], rtol=1e-5)
+        np.testing.assert_allclose(both.answers["risk"], expected[30:], rtol=1e-4, atol=1e-6)
         assert both.answers["score"].shape == (30,)
     with Engine.open(saved_model(), quick_path / "t.db") as engine, pytest.raises(QueryError, match="no classifier"):
         engine.classify_then_observe((0, 1, 1e9))

@@ -171,8 +171,6 @@ def tapgnn_refusal(folder, place):
 
 def test_a_model_trained_on_the_journals_events_can_take_over_after_them(tmp_path):
     """The state saved with the new model holds the first half of the journal."""
-    from tapgnn.model.files import save_state
-
     rng = np.random.default_rng(1)
     src, dst, time = rng.integers(0, 9, 40), rng.integers(0, 9, 40), 1e9 + np.arange(40.0)
     log = Events.from_arrays(src, dst, time)
@@ -180,8 +178,7 @@ def test_a_model_trained_on_the_journals_events_can_take_over_after_them(tmp_pat
     model = tiny_model("mean", Vocabulary(), seed=3)
     known = Events.from_arrays(*columns(half).values(), vocabulary=model.vocabulary)
     _, state = model.advance(known, model.empty_state())
-    digest = save_model(model, tmp_path / "new")
-    save_state(state, tmp_path / "new" / "state.safetensors", digest)
+    save_model(model, tmp_path / "new", state)
 
     place = tmp_path / "s.db"
     with Engine.open(saved_model(), place) as engine:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import numpy as np
+from fastapi import FastAPI
 
 from tapgnn import Events
 from tapgnn.model import load_model
@@ -42,6 +43,7 @@ class Running:
 
     url: str
     service: Service
+    app: FastAPI
 
     @property
     def engine(self):
@@ -70,7 +72,7 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
     server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
-    found = Running(address(socket), service)
+    found = Running(address(socket), service, server.config.app.app)
     try:
         opening(found.url)
         looked.set()

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from tapgnn.errors import ConfigError, ServerError
-from tapgnn.online.client import Client
+from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN, Client
 
 RECEIPT = {"accepted": 1, "duplicate": False, "late": 0, "held": 0, "position": 1}
 
@@ -60,10 +60,19 @@ def test_a_batch_without_a_number_is_sent_again_only_if_it_was_surely_not_taken(
         scripted.script = [(429, {"Retry-After": "0"}, {}), (200, {}, RECEIPT)]
         client.observe([("a", "b", 1.0)])
         assert len(scripted.asked) == 2
+        scripted.script = [(503, {"Retry-After": "0"}, {"detail": "", "type": NOTHING_TAKEN}), (200, {}, RECEIPT)]
+        client.observe([("a", "b", 1.0)])
+        assert len(scripted.asked) == 4
         scripted.script = [None]
         with pytest.raises(ServerError, match="cannot be reached"):
             client.observe([("a", "b", 1.0)])
-        assert len(scripted.asked) == 3
+        assert len(scripted.asked) == 5
+        # Whoever answers 503 without a word about the batch, a proxy for example, may have passed it on.
+        for number, body in enumerate(({"detail": "", "type": OUTCOME_UNKNOWN}, {"detail": ""}, "unavailable", {}), 6):
+            scripted.script = [(503, {"Retry-After": "0"}, body)]
+            with pytest.raises(ServerError, match="503"):
+                client.observe([("a", "b", 1.0)])
+            assert len(scripted.asked) == number
 
 
 def test_patience_ends(scripted):
@@ -95,11 +104,11 @@ def test_everything_a_server_says_has_its_type(server, rows):
         assert (observed.accepted, observed.duplicate) == (40, False)
         src, dst = rows[39][:2]
         found = client.explain(src, dst, limit=3)
-        assert found.probability == pytest.approx(client.score([(src, dst)])[0], abs=1e-6)
+        assert found.probability == pytest.approx(client.score([(src, dst)])[0], abs=1e-5)
         assert len(found.causes) == 3
         assert found.causes[0].time <= rows[39][2]
         times = [rows[39][2] + 10, rows[39][2] + 20]
         one_by_one = [client.score([(src, dst)], time)[0] for time in times]
-        assert client.score_at([(src, dst)] * 2, times) == pytest.approx(one_by_one, abs=1e-6)
+        assert client.score_at([(src, dst)] * 2, times) == pytest.approx(one_by_one, abs=1e-5)
         with pytest.raises(ServerError, match="no node is called"):
             client.rank(src, among=["nobody"])

@@ -1,14 +1,14 @@
-"""Gathering: dot products with, and weighted sums of, listed rows, without a copy of the rows.
+"""Indexed operations: dot products with, and weighted sums of, rows chosen by index, without copying the rows.
 
-    dots(query, rows, index)     [R, H, n]   <query[r, h], rows[index[r, i], h]>
-    mixture(weight, rows, index) [R, H, d]   sum over i of weight[r, h, i] * rows[index[r, i], h]
+    dot_products(query, rows, index)     [R, H, n]   <query[r, h], rows[index[r, i], h]>
+    weighted_sums(weight, rows, index)   [R, H, d]   sum over i of weight[r, h, i] * rows[index[r, i], h]
 
-query [R, H, d], rows [S, H, d] or [S, 1, d] (one row for all heads), weight [R, H, n], index [R, n] with -1 where there
-is nothing: a dot product of 0, and no part of a sum. Attention over n neighbours is a softmax between the two. The
-gathered rows [R, n, H, d] would be by far its largest tensor; here a row is read where it lies.
+query [R, H, d], rows [S, H, d] or [S, 1, d] (one row for all heads), weight [R, H, n], index [R, n] with -1 for
+padding, which gives a dot product of 0 and adds nothing to a sum. Attention over n neighbours is a softmax between the
+two. The gathered rows [R, n, H, d] would be by far its largest tensor; here a row is read in place.
 
-Each is the other's derivative: d dots / d query is a mixture of the rows, d mixture / d weight are dots with them, and
-what reaches the rows is scattered back with the same index.
+Each is the other's derivative: d dot_products / d query is a weighted sum of the rows, d weighted_sums / d weight are
+dot products with them, and the gradient of the rows is scattered back with the same index.
 """
 
 from __future__ import annotations
@@ -16,83 +16,61 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba as nb
 import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.jit import compile_loop
 
-def dots(query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+Loop = Callable[..., Any]
+
+
+def dot_products(query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
     """[R, H, n] the dot product of each query [R, H, d] with its rows."""
-    found: Tensor = _Dots.apply(query, rows, index)  # type: ignore[no-untyped-call]
-    return found
+    out: Tensor = _Indexed.apply(_dot, query, rows, index)  # type: ignore[no-untyped-call]
+    return out
 
 
-def mixture(weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+def weighted_sums(weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
     """[R, H, d] the rows of each list, weighted [R, H, n] and added up."""
-    found: Tensor = _Mixture.apply(weight, rows, index)  # type: ignore[no-untyped-call]
-    return found
-
-
-class _Dots(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(query, rows, index)
-        return _run_dots(query, rows, index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        query, rows, index = ctx.saved_tensors
-        of_query = _run_mixture(grad, rows, index) if ctx.needs_input_grad[0] else None
-        of_rows = _run_scatter(grad, query, rows, index) if ctx.needs_input_grad[1] else None
-        return of_query, of_rows, None
-
-
-class _Mixture(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, rows, index)
-        return _run_mixture(weight, rows, index)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None, None]:
-        weight, rows, index = ctx.saved_tensors
-        of_weight = _run_dots(grad, rows, index) if ctx.needs_input_grad[0] else None
-        of_rows = _run_scatter(weight, grad, rows, index) if ctx.needs_input_grad[1] else None
-        return of_weight, of_rows, None
-
-
-def _run_dots(query: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-    out = query.new_zeros((*query.shape[:2], index.shape[1]))
-    _dot_rows(_array(query), _array(rows), index.numpy(), out.numpy())
+    out: Tensor = _Indexed.apply(_sum, weight, rows, index)  # type: ignore[no-untyped-call]
     return out
 
 
-def _run_mixture(weight: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-    out = weight.new_zeros((*weight.shape[:2], rows.shape[2]))
-    _mix_rows(_array(weight), _array(rows), index.numpy(), out.numpy())
+class _Indexed(torch.autograd.Function):
+    """`loop` applied to (left, rows, index), where left is a query or a weight; the other loop is its derivative."""
+
+    @staticmethod
+    def forward(ctx: Any, loop: Loop, left: Tensor, rows: Tensor, index: Tensor) -> Tensor:
+        ctx.loop = loop
+        ctx.save_for_backward(left, rows, index)
+        return _run(loop, (*left.shape[:2], index.shape[1] if loop is _dot else rows.shape[2]), left, rows, index)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[None, Tensor | None, Tensor | None, None]:
+        left, rows, index = ctx.saved_tensors
+        other, weight, value = (_sum, grad, left) if ctx.loop is _dot else (_dot, left, grad)
+        grad_left = _run(other, left.shape, grad, rows, index) if ctx.needs_input_grad[1] else None
+        grad_rows = _run(_scatter, rows.shape, weight, value, index) if ctx.needs_input_grad[2] else None
+        return None, grad_left, grad_rows, None
+
+
+def _run(loop: Loop, shape: tuple[int, ...], left: Tensor, right: Tensor, index: Tensor) -> Tensor:
+    """What a loop adds to zeros of this shape."""
+    out = left.new_zeros(shape)
+    arrays = (np.ascontiguousarray(tensor.detach().numpy()) for tensor in (left, right))
+    loop(*arrays, index.numpy(), out.numpy())
     return out
 
 
-def _run_scatter(weight: Tensor, value: Tensor, rows: Tensor, index: Tensor) -> Tensor:
-    """[S, H or 1, d] the sum, for each row, of weight * value over the places that list it."""
-    out = torch.zeros_like(rows)
-    _scatter_rows(_array(weight), _array(value), index.numpy(), out.numpy())
-    return out
-
-
-def _array(tensor: Tensor) -> Any:
-    return np.ascontiguousarray(tensor.detach().numpy())
-
-
-def _loop(function: Callable[..., Any]) -> Callable[..., Any]:
+def _loop(function: Loop) -> Loop:
     """A compiled loop; sums may be reordered, so that they run on vector units."""
-    liberties = {"reassoc", "contract", "nsz", "arcp"}
-    return nb.njit(nogil=True, cache=True, fastmath=liberties, error_model="numpy")(function)
+    fastmath = {"reassoc", "contract", "nsz", "arcp"}
+    return compile_loop(function, fastmath)
 
 
 @_loop
-def _dot_rows(query: Any, rows: Any, index: Any, out: Any) -> None:
+def _dot(query: Any, rows: Any, index: Any, out: Any) -> None:
     own = rows.shape[1] > 1
     for r in range(index.shape[0]):
         for i in range(index.shape[1]):
@@ -108,7 +86,7 @@ def _dot_rows(query: Any, rows: Any, index: Any, out: Any) -> None:
 
 
 @_loop
-def _mix_rows(weight: Any, rows: Any, index: Any, out: Any) -> None:
+def _sum(weight: Any, rows: Any, index: Any, out: Any) -> None:
     own = rows.shape[1] > 1
     for r in range(index.shape[0]):
         for i in range(index.shape[1]):
@@ -122,7 +100,8 @@ def _mix_rows(weight: Any, rows: Any, index: Any, out: Any) -> None:
 
 
 @_loop
-def _scatter_rows(weight: Any, value: Any, index: Any, out: Any) -> None:
+def _scatter(weight: Any, value: Any, index: Any, out: Any) -> None:
+    """[S, H or 1, d] the sum, for each row, of weight * value over the places that list it."""
     own = out.shape[1] > 1
     for r in range(index.shape[0]):
         for i in range(index.shape[1]):

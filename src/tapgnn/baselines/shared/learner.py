@@ -1,24 +1,25 @@
-"""Learner: how every network here is trained, chosen and asked, whatever it is inside.
+"""Learner: how every network here is trained, selected and queried, whatever it is inside.
 
-A method brings a network, an empty state, and one function:
+A method brings a network with a `head`, an empty state, and one function:
 
-    _along(events, src, dst, time) -> logits [Q]      absorb the events; each question sees what came strictly before it
+    _embed(events, node, time) -> h [R, d]      absorb the events; each (node, time) sees what came strictly before it
 
-Training, validation, `observe`, `score` and `replay` all go through it, so that nothing is computed in one way when
-learning and in another when asked.
+Training, validation, `observe`, `score` and `replay` all go through it, so that nothing is computed in one way in
+training and in another when queried.
 
     loss = mean of -log sigma(logit of the event) - log sigma(-logit of one random negative)
 
 An epoch runs over the log in order of time, from the empty state. `validations` times an epoch (as for TAP-GNN) the
-weights of the moment are examined: without dropout and gradients they read the training events from the empty state,
-and score the validation events from there. The best weights and that state are kept together and restored together.
-Training stops after `patience` epochs without a better AUC. Without validation events the last weights are kept. Where
-a state is the log itself (TGAT, TDGNN, GraphSAGE*), reading the training events again costs next to nothing.
+current weights are validated: without dropout and gradients they read the training events from the empty state, and
+score the validation events from there. The best weights and that state are kept and restored together. Training stops
+after `patience` epochs without a better AUC. Without validation events the last weights are kept. Where the state is
+the log itself (TGAT, TDGNN, GraphSAGE*), reading the training events again costs next to nothing.
 
-Where a state depends on the weights (`remembers`), the one that training has carried along is tried too at the end of
-an epoch, and the better of the two on validation is kept: the references go on from it. For DyRep it matters
-(soc-sign-bitcoinotc, seed 0: test AUC 0.924, and 0.779 with the other state alone). Why is not known; weights of many
-moments made it, so it may tell how long ago a node was written, which DyRep does not see otherwise.
+Where the state depends on the weights (`has_memory`), the one that training carried along is validated too at the end
+of an epoch, and the better of the two is kept: the references continue from it. For DyRep it matters
+(soc-sign-bitcoinotc, seed 0: test AUC 0.924, and 0.779 with the other state alone). The reason is not known; the
+carried state comes from many successive weights, so it may tell how long ago a node was updated, which DyRep does not
+see otherwise.
 
 Node vectors (`vectors` of the network) have sparse gradients and an optimizer that touches the rows of a batch alone,
 so that a step costs the same however many nodes there are; as with TAP-GNN, their gradients are not clipped.
@@ -29,61 +30,60 @@ from __future__ import annotations
 import copy
 import logging
 from abc import abstractmethod
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tapgnn.baselines.method import Clock, Details, Method
-from tapgnn.data.negatives import NegativeSampler, chance, training_sampler
+from tapgnn.baselines.method import Clock, Details, Method, require_positive
+from tapgnn.baselines.shared.labelled_pairs import Pairs, diverged, labelled
+from tapgnn.baselines.shared.neighbourhood import distinct
+from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
 logger = logging.getLogger(__name__)
 VECTORS = "vectors."
+NO_QUERIES: tuple[Ints, Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
+NO_EVENTS = Events(*NO_QUERIES)
 
 
+@dataclass(eq=False)
 class Learner(Method):
     """A network that is trained on links and carries a state along the stream.
 
-    patience       epochs without a better AUC on validation after which training stops
-    validations    how often an epoch is validated
-    batch          events per step of training
-    asked          questions that are answered at once
-    vector_rate    the learning rate of node vectors, as a share of the others': they overfit soonest
+    patience       epochs without a better validation AUC after which training stops
+    validations    validations per epoch
+    batch          events per training step
+    vector_rate    learning-rate multiplier for the node vectors, which overfit first
+    query_batch    queries that are scored at once
     """
 
     sees_history = True
-    remembers = False
-    asked = 4_096
+    has_memory: ClassVar[bool] = False
+    query_batch: ClassVar[int] = 4_096
 
-    def __init__(
-        self,
-        seed: int = 0,
-        *,
-        width: int = 64,
-        epochs: int = 10,
-        patience: int = 3,
-        validations: int = 2,
-        batch: int = 200,
-        learning_rate: float = 1e-3,
-        vector_rate: float = 0.1,
-        weight_decay: float = 1e-5,
-    ) -> None:
-        if min(width, epochs, patience, validations, batch) < 1 or not learning_rate > 0:
-            raise ConfigError(
-                "width, epochs, patience, validations and batch must be at least 1 and the learning rate positive, "
-                f"not {width}, {epochs}, {patience}, {validations}, {batch} and {learning_rate}"
-            )
-        self.seed, self.width, self.epochs, self.patience, self.batch = seed, width, epochs, patience, batch
-        self.validations = validations
-        self.learning_rate, self.vector_rate, self.weight_decay = learning_rate, vector_rate, weight_decay
-        self.network: nn.Module
+    seed: int = 0
+    width: int = 64
+    epochs: int = 10
+    patience: int = 3
+    validations: int = 2
+    batch: int = 200
+    learning_rate: float = 1e-3
+    vector_rate: float = 0.1
+    weight_decay: float = 1e-5
+    dropout: float = 0.1
+
+    def __post_init__(self) -> None:
+        require_positive(self, "width", "epochs", "patience", "validations", "batch")
+        if not self.learning_rate > 0:
+            raise ConfigError(f"learning_rate must be positive, not {self.learning_rate}")
+        self.network: Any = None
         self.state: Any = None
         self.history: list[dict[str, float]] = []
         self._clock = Clock()
@@ -97,73 +97,76 @@ class Learner(Method):
         """The state before the first event."""
 
     @abstractmethod
-    def _along(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
-        """[Q] logits; the events are absorbed into `self.state`, and a question sees those strictly before it."""
+    def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
+        """h [R, d] of distinct (node, time) [R], each from what came strictly before; `self.state` takes the events."""
 
     def fit(self, train: Events, valid: Events) -> None:
-        """Train from scratch, choose the epoch on the validation events, and be left with the training events."""
+        """Train from scratch and select the weights on validation; afterwards exactly `train` has been observed."""
         sampler = training_sampler(train)
-        rng = chance(self.seed, "training")
-        negative = sampler.draw(valid.src, valid.dst, chance(self.seed, "validation"))[:, 0]
+        draw = partial(labelled, sampler=sampler, rng=rng_for(self.seed, "training"))
+        valid_pairs = labelled(valid, sampler, rng_for(self.seed, "validation"))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self.seed)
             self.network = self._build(train)
-            self._train(train, valid, negative, sampler, rng)
+            self._train(train, draw, valid, valid_pairs)
         self.network.eval()
         self._clock = Clock()
         self._clock.advance(train)
 
-    def _train(
-        self, train: Events, valid: Events, negative: Ints, sampler: NegativeSampler, rng: np.random.Generator
-    ) -> None:
+    def _train(self, train: Events, draw: Callable[[Events], Pairs], valid: Events, valid_pairs: Pairs) -> None:
+        """Train until `epochs` or `patience` is over; `draw` adds negatives to a batch of training events."""
         optimizers = self._optimizers()
         best, best_auc, best_epoch = (self.network.state_dict(), self._empty_state()), -np.inf, 0.0
         self.history = []
         for epoch in range(self.epochs):
             if epoch - best_epoch >= self.patience:
                 break
-            for share, loss in self._epoch(train, sampler, rng, optimizers):
-                kept, found = self._look(train, valid, negative, share == 1.0)
-                self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": found})
+            for share, loss in self._epoch(train, draw, optimizers):
+                kept, auc = self._validate(train, valid, valid_pairs, share == 1.0)
+                self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": auc})
                 logger.info("%s: %s", self.name, self.history[-1])
-                if not found <= best_auc:
-                    best, best_auc, best_epoch = kept, found, epoch + share
+                if not auc <= best_auc:
+                    best, best_auc, best_epoch = kept, auc, epoch + share
         weights, self.state = best
         self.network.load_state_dict(weights)
 
     def _epoch(
-        self, train: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
+        self, train: Events, draw: Callable[[Events], Pairs], optimizers: Sequence[torch.optim.Optimizer]
     ) -> Iterator[tuple[float, float]]:
-        """Train along the log; whenever validation is due, the share of it that was read and the mean loss."""
+        """Train along the log; whenever a validation is due, yield the share of the log that was read and the loss."""
         due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
         losses, done = [], 0
         self.state = self._empty_state()
         self.network.train()
         for piece in train.chunks(self.batch):
-            losses.append(self._step(piece, sampler, rng, optimizers))
+            losses.append(self._step(piece, draw(piece), optimizers))
             done += len(piece)
             if done >= due[0]:
-                due = [mark for mark in due if mark > done]
+                due = [count for count in due if count > done]
                 yield done / len(train), float(np.mean(losses))
                 losses = []
 
-    def _look(
-        self, train: Events, valid: Events, negative: Ints, whole: bool
+    def _validate(
+        self, train: Events, valid: Events, pairs: Pairs, epoch_ended: bool
     ) -> tuple[tuple[dict[str, Tensor], Any], float]:
-        """The weights of the moment with the better of their states after all of `train`, and its AUC on validation."""
+        """The current weights with the better of their states after all of `train`, and its validation AUC."""
         carried, self.state = self.state, self._empty_state()
         self.network.eval()
-        self._ask(train, *_no_questions())
-        looks = []
-        for state in [self.state, *([carried] if whole and self.remembers else [])]:
+        self._score_stream(train, *NO_QUERIES)
+        candidates = []
+        for state in [self.state, *([carried] if epoch_ended and self.has_memory else [])]:
             kept = copy.deepcopy((self.network.state_dict(), state))
             self.state = state
-            looks.append((kept, self._validate(valid, negative)))
+            candidates.append((kept, self._validation_auc(valid, pairs)))
         self.state = carried
         self.network.train()
-        return max(looks, key=lambda look: look[1])
+        return max(candidates, key=lambda candidate: candidate[1])
 
-    def _optimizers(self) -> list[torch.optim.Optimizer]:
+    def _validation_auc(self, valid: Events, pairs: Pairs) -> float:
+        """AUC of the validation events against their negatives, along the stream; the state moves on."""
+        return pairs.auc(self._score_stream(valid, pairs.src, pairs.dst, pairs.time)) if len(pairs) else float("nan")
+
+    def _optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""
         named = list(self.network.named_parameters())
         vectors = [tensor for name, tensor in named if name.startswith(VECTORS)]
@@ -173,15 +176,14 @@ class Learner(Method):
             torch.optim.SparseAdam(vectors, lr=self.learning_rate * self.vector_rate),
         ]
 
-    def _step(
-        self, piece: Events, sampler: NegativeSampler, rng: np.random.Generator, optimizers: list[torch.optim.Optimizer]
-    ) -> float:
-        negative = sampler.draw(piece.src, piece.dst, rng)[:, 0]
-        logits = self._along(piece, *_paired(piece, negative))
-        happened = torch.arange(len(logits)) < len(piece)
-        loss = softplus(torch.where(happened, -logits, logits)).mean()
+    def _step(self, piece: Events, pairs: Pairs, optimizers: Sequence[torch.optim.Optimizer]) -> float:
+        """One step on a batch of events and their negatives; returns the loss."""
+        logits = self._logits(piece, pairs.src, pairs.dst, pairs.time)
+        loss = softplus(torch.where(torch.from_numpy(pairs.label == 1), -logits, logits)).mean()
         if not torch.isfinite(loss):
-            raise self._astray(f"the loss is {float(loss.detach())} at time {piece.time[0]}")
+            raise diverged(
+                f"the loss is {float(loss.detach())} at time {piece.time[0]} with learning rate {self.learning_rate}"
+            )
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -190,76 +192,54 @@ class Learner(Method):
             optimizer.step()
         return float(loss.detach())
 
-    def _validate(self, valid: Events, negative: Ints) -> float:
-        """AUC of the validation events against their negatives, as they come; the state moves on."""
-        if not len(valid):
-            return float("nan")
-        scores = self._ask(valid, *_paired(valid, negative))
-        if not np.isfinite(scores).all():
-            raise self._astray("scores of the validation events are not finite")
-        return float(roc_auc_score(np.repeat([1, 0], len(valid)), scores))
-
-    def _astray(self, what: str) -> ConfigError:
-        cure = f"lower the learning rate, which is {self.learning_rate}"
-        return ConfigError(f"the training of {self.name} went astray: {what}; {cure}")
+    def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
+        """[Q] the logit of each query; the events are absorbed, and a query sees those strictly before it."""
+        (node, when), place = distinct(np.concatenate([src, dst]), np.tile(time, 2))
+        h = self._embed(events, node, when)[torch.from_numpy(place)]
+        logits: Tensor = self.network.head(h[: len(src)], h[len(src) :])
+        return logits
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""
         self._clock.check(time)
-        return self._ask(None, src, dst, time)
+        return self._score_stream(NO_EVENTS, src, dst, time)
 
     def observe(self, events: Events) -> None:
         """Absorb the events into the state."""
-        self.replay(events, *_no_questions())
+        self.replay(events, *NO_QUERIES)
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] as the reference, chunk by chunk."""
+        """[Q] the same scores as the reference, chunk by chunk."""
         self._clock.check(time)
         moved = copy.copy(self._clock)
         moved.advance(events)
-        scores = self._ask(events, src, dst, time)
+        scores = self._score_stream(events, src, dst, time)
         self._clock = moved
         return scores
 
     def details(self) -> Details:
-        """How many epochs the last fit ran, after how many its weights were kept, and their AUC on validation."""
+        """How many epochs the last fit ran, after how many its weights were kept, and their validation AUC."""
         if not self.history:
             return {}
-        marks = np.array([look["valid_auc"] for look in self.history])
-        kept = self.history[-1 if np.isnan(marks).any() else int(marks.argmax())]
+        aucs = np.array([point["valid_auc"] for point in self.history])
+        kept = self.history[-1 if np.isnan(aucs).any() else int(aucs.argmax())]
         return {"epochs": self.history[-1]["epoch"], "kept_epoch": kept["epoch"], "valid_auc": kept["valid_auc"]}
 
     @torch.no_grad()
-    def _ask(self, events: Events | None, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """Logits along the stream: pieces of it, each with the questions that fall into it."""
+    def _score_stream(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """Logits along the stream, in chunks of it, each with the queries that fall into it."""
         if self.state is None:
-            raise StateError(f"{self.name} has learnt nothing yet; call fit first")
+            raise StateError(f"{self.name} has not been fitted; call fit first")
         order = np.argsort(time, kind="stable")
         scores = np.empty(len(time))
         done = 0
-        share = 1 if events is None else max(1, self.asked * len(events) // max(len(events), len(time)))
-        for piece in [] if events is None else events.chunks(share):
+        share = max(1, self.query_batch * len(events) // max(len(events), len(time), 1))
+        for piece in events.chunks(share):
             until = int(np.searchsorted(time[order], piece.time[-1], side="right"))
             rows = order[done:until]
-            scores[rows] = self._along(piece, src[rows], dst[rows], time[rows]).double().numpy()
+            scores[rows] = self._logits(piece, src[rows], dst[rows], time[rows]).double().numpy()
             done = until
-        nothing = _no_events()
-        for start in range(done, len(order), self.asked):
-            rows = order[start : start + self.asked]
-            scores[rows] = self._along(nothing, src[rows], dst[rows], time[rows]).double().numpy()
+        for start in range(done, len(order), self.query_batch):
+            rows = order[start : start + self.query_batch]
+            scores[rows] = self._logits(NO_EVENTS, src[rows], dst[rows], time[rows]).double().numpy()
         return scores
-
-
-def _paired(events: Events, negative: Ints) -> tuple[Ints, Ints, Floats]:
-    """The questions of the events themselves, then of their negatives."""
-    return np.tile(events.src, 2), np.concatenate([events.dst, negative]), np.tile(events.time, 2)
-
-
-def _no_questions() -> tuple[Ints, Ints, Floats]:
-    nothing = np.empty(0, dtype=np.int64)
-    return nothing, nothing, np.empty(0)
-
-
-def _no_events() -> Events:
-    rows: NDArray[np.int64] = np.empty(0, dtype=np.int64)
-    return Events(rows, rows, np.empty(0))

@@ -1,4 +1,4 @@
-"""What the networks of several methods share: vectors of nodes, and the head that scores a pair.
+"""What the networks of several methods share: node vectors, and the head that scores a pair.
 
     x_v = a learned vector for each node of the training events, one 'unknown' vector for every other
     logit(u, v) = w ReLU(W [h_u, h_v] + b) + c
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.errors import EventError
 from tapgnn.events import Events, Ints
 
@@ -30,14 +31,9 @@ class NodeVectors(nn.Module):
         self.dropout = dropout
         self.weight = nn.Parameter(torch.randn(len(seen) + 1, width) / width**0.5)
 
-    def rows(self, nodes: Ints) -> Ints:
-        """[Q] the row of each node's vector; 0 for a node that training did not see, -1 among them."""
-        known = (nodes >= 0) & (nodes < len(self.place))
-        return np.where(known, self.place[np.where(known, nodes, 0)], 0)
-
     def forward(self, nodes: Ints) -> Tensor:
-        """x [Q, d]; in training some nodes are taken for unknown ones."""
-        rows = torch.from_numpy(self.rows(nodes))
+        """x [Q, d]; in training some nodes are replaced by the unknown one."""
+        rows = torch.from_numpy(look_up(self.place, nodes, 0))
         if self.training and self.dropout:
             rows = rows * (torch.rand(len(rows)) >= self.dropout)
         return embedding(rows, self.weight, sparse=True)
@@ -58,7 +54,7 @@ class LinkHead(nn.Module):
         return logits
 
 
-def usual_gap(train: Events) -> float:
+def median_gap(train: Events) -> float:
     """The median time between two events of one node, or the whole span where no node has two."""
     node, time = np.concatenate([train.src, train.dst]), np.tile(train.time, 2)
     order = np.lexsort((time, node))
@@ -68,7 +64,7 @@ def usual_gap(train: Events) -> float:
 
 
 def event_features(events: Events, width: int) -> NDArray[np.float32]:
-    """[E, width] the features of the events; no events have any number of them."""
+    """[E, width] the features of the events; an empty log may have any number of them."""
     if events.feature_width != width and len(events):
         raise EventError(f"the training events have {width} features, these have {events.feature_width}; give the same")
     return np.zeros((len(events), width), dtype=np.float32) if events.features is None else events.features

@@ -1,12 +1,9 @@
-"""Process: a piece of work in a process of its own, with its own memory and the number of threads that it was given.
+"""Subprocess run: call a function in a new process, with its own memory and a given number of threads.
 
-    run_apart(work, *given, threads)    the dictionary that work(*given) returns, or {"error": what went wrong}
+    run_in_subprocess(function, *args, threads)    the dictionary that function(*args) returns, or {"error": message}
 
-Whatever becomes of the work, there is an answer: an error of the library is its message, any other one also prints its
-traceback, and a process that dies is told by its exit code. Ctrl-C reaches the caller alone, which ends the process.
-
-All pools of threads have the same number: those of numba, of BLAS and OpenMP (numpy, scipy, scikit-learn), and of
-torch. A library that is loaded later, when a method is first built, finds the number in its environment.
+There is always a result: an error of the library gives its message, any other one also prints its traceback, and a
+process that dies gives its exit code. Ctrl-C reaches only the caller, which then ends the process.
 """
 
 from __future__ import annotations
@@ -20,70 +17,58 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import Any
 
-import numba
-import torch
-from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
 from tapgnn.errors import TapgnnError
+from tapgnn.threads import VARIABLES, set_threads
 
-Found = dict[str, Any]
-Work = Callable[..., Found]
-POOLS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS")
+Result = dict[str, Any]
 
 
-def run_apart(work: Work, *given: Any, threads: int, preload: str = __name__) -> Found:
-    """What the work returns, from a new process; `preload` names the module to be loaded before its children start."""
-    clean = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
-    context: Any = multiprocessing.get_context(clean)
-    if clean == "forkserver":
-        # The server loads the library once and runs nothing, so that its children start at once and without threads.
+def run_in_subprocess(function: Callable[..., Result], *args: Any, threads: int, preload: str = __name__) -> Result:
+    """What the function returns, from a new process; `preload` names the module that its fork server imports."""
+    method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
+    context: Any = multiprocessing.get_context(method)
+    if method == "forkserver":
+        # The server imports the library once and runs nothing, so that children start fast and without threads.
         context.set_forkserver_preload([preload])
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=answer, args=(theirs, work, given, threads), daemon=True)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_child, args=(sender, function, args, threads), daemon=True)
     process.start()
-    theirs.close()
+    sender.close()
     try:
-        found: Found = ours.recv()
+        result: Result = receiver.recv()
     except EOFError:
         process.join()
-        found = {"error": f"its process ended without a result, {_ending(process.exitcode)}"}
+        result = {"error": f"its process ended without a result, {_describe_exit(process.exitcode)}"}
     finally:
-        ours.close()
+        receiver.close()
         process.terminate()
         process.join()
         process.close()
-    return found
+    return result
 
 
-def answer(channel: Connection, work: Work, given: tuple[Any, ...], threads: int) -> None:
-    """The child: do the work and send what it returns, or what went wrong."""
+def _child(sender: Connection, function: Callable[..., Result], args: tuple[Any, ...], threads: int) -> None:
+    """Call the function and send what it returns, or the error."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if "fork" in multiprocessing.get_all_start_methods():
-        # It starts no children; but numba's lock then is no named semaphore, which would outlive an ended process.
+        # With 'fork', numba's lock is not a named semaphore, which would outlive a killed process.
         multiprocessing.set_start_method("fork", force=True)
     try:
+        # A library that is loaded later, when a method is first built, reads its number from the environment.
+        os.environ.update(dict.fromkeys(VARIABLES, str(threads)))
         set_threads(threads)
-        found = work(*given)
+        result = function(*args)
     except TapgnnError as error:
-        found = {"error": f"{type(error).__name__}: {error}"}
+        result = {"error": f"{type(error).__name__}: {error}"}
     except Exception as error:
         traceback.print_exc()
-        found = {"error": f"{type(error).__name__}: {error} (an error of the program; its traceback was printed)"}
-    channel.send(found)
-    channel.close()
-
-
-def set_threads(threads: int) -> None:
-    """Give every pool of threads of this process the same number; numba has at most as many as it was loaded with."""
-    os.environ.update(dict.fromkeys(POOLS, str(threads)))
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    threadpool_limits(limits=threads)
-    # Last, because setting numba's number changes torch's.
-    torch.set_num_threads(threads)
+        result = {"error": f"{type(error).__name__}: {error} (an internal error; its traceback was printed)"}
+    sender.send(result)
+    sender.close()
 
 
 def peak_mb() -> float:
-    """The largest resident size that this process had so far; not a number where the system does not say."""
+    """The peak resident size of this process in MB; NaN where the system does not report it."""
     if sys.platform == "win32":
         return float("nan")
     import resource
@@ -92,13 +77,13 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
-def _ending(code: int) -> str:
+def _describe_exit(code: int) -> str:
     """How a process ended, by its exit code.
 
-    >>> _ending(3), _ending(-9)
-    ('exit code 3', 'killed by SIGKILL; the memory may have run out')
+    >>> _describe_exit(3), _describe_exit(-9)
+    ('exit code 3', 'killed by SIGKILL; it may have run out of memory')
     """
     if code >= 0:
         return f"exit code {code}"
     name = signal.Signals(-code).name
-    return f"killed by {name}" + ("; the memory may have run out" if name == "SIGKILL" else "")
+    return f"killed by {name}" + ("; it may have run out of memory" if name == "SIGKILL" else "")

@@ -5,28 +5,31 @@
 
 (Mikolov et al., "Distributed Representations of Words and Phrases and their Compositionality", NIPS 2013; s is the
 logistic function.) A node that no walk reached has the vector zero. One worker, because with more the result depends on
-how the threads take turns.
+how the threads interleave.
 """
 
 from __future__ import annotations
 
-from types import ModuleType
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tapgnn.baselines.shared.labelled_pairs import Table
+from tapgnn.baselines.static.embedding_method import EmbeddingMethod
 from tapgnn.errors import ConfigError
 from tapgnn.events import Ints
 
-Table = NDArray[np.float32]
-
 
 class SkipGram:
-    """A skip-gram model that may go on learning from further walks; its vectors so far are `table`."""
+    """A skip-gram model that can be trained further on more walks; `table` has its vectors so far."""
 
     def __init__(self, width: int, window: int, negatives: int, epochs: int, seed: int) -> None:
-        self._model: Any = _word2vec().Word2Vec(
+        try:
+            from gensim.models import Word2Vec
+        except ImportError as error:
+            raise ConfigError("this method needs gensim, which is missing; pip install 'tapgnn[peers]'") from error
+        self._model: Any = Word2Vec(
             vector_size=width,
             window=window,
             negative=negatives,
@@ -39,11 +42,11 @@ class SkipGram:
             workers=1,
         )
 
-    def learn(self, walks: list[list[str]]) -> None:
-        """Train on sentences of row numbers; vectors that exist already are where it starts."""
-        model = self._model
-        model.build_vocab(walks, update=bool(len(model.wv)))
-        model.train(walks, total_examples=len(walks), epochs=model.epochs)
+    def train(self, walks: Ints) -> None:
+        """Train on walks [W, length] of rows, -1 after their ends; vectors that exist already are the start."""
+        sentences, model = _sentences(walks), self._model
+        model.build_vocab(sentences, update=bool(len(model.wv)))
+        model.train(sentences, total_examples=len(sentences), epochs=model.epochs)
 
     def table(self, nodes: int) -> Table:
         """[nodes, d] the vectors, zero for a node that was in no walk."""
@@ -53,19 +56,24 @@ class SkipGram:
         return vectors
 
 
-def sentences(walks: Ints, shortest: int = 1) -> list[list[str]]:
-    """Walks [W, length] as lists of words without the -1 at their ends; those with fewer nodes are left out."""
-    # One string a node, shared by all walks: there are millions of steps.
+@dataclass(eq=False)
+class WalkMethod(EmbeddingMethod):
+    """Vectors by skip-gram: `walks` of `length` nodes per node, a context of `window` nodes on either side."""
+
+    width: int = 128
+    walks: int = 10
+    length: int = 80
+    window: int = 10
+    negatives: int = 5
+    epochs: int = 1
+
+    def _skip_gram(self) -> SkipGram:
+        return SkipGram(self.width, self.window, self.negatives, self.epochs, self.seed)
+
+
+def _sentences(walks: Ints) -> list[list[str]]:
+    """Walks [W, length] as lists of words, without the -1 at their ends."""
+    # One string per node, shared by all walks: there are millions of steps.
     names = np.array([str(row) for row in range(int(walks.max(initial=-1)) + 1)], dtype=object)
     sizes = (walks >= 0).sum(axis=1).tolist()
-    return [names[walk[:size]].tolist() for walk, size in zip(walks, sizes, strict=True) if size >= shortest]
-
-
-def _word2vec() -> ModuleType:
-    try:
-        import gensim.models as models
-    except ImportError as error:
-        raise ConfigError(
-            "this method learns with gensim, which is not installed; pip install 'tapgnn[peers]'"
-        ) from error
-    return models  # type: ignore[no-any-return]
+    return [names[walk[:size]].tolist() for walk, size in zip(walks, sizes, strict=True)]

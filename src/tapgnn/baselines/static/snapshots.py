@@ -4,10 +4,10 @@
              nodes of Q_{k-1} (orthogonal Procrustes)
     f_k(v)   the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k; zeros while v is not there yet
 
-Nodes are numbered as they come in, so that snapshot k holds the nodes 0 .. n_k - 1, and all snapshots lie in one array
-with no row for a node that does not exist yet. An LSTM that reads only zeros goes the same way for all nodes: that way
-is computed once, and each node leaves it at its first snapshot and is followed up to the last one asked for. Both are
-exact, and together they spare most of the S steps per node.
+Nodes are numbered in order of first appearance, so that snapshot k holds the nodes 0 .. n_k - 1, and all snapshots lie
+in one array with no row for a node that does not exist yet. An LSTM that reads only zeros is in the same state for all
+nodes: these states are computed once, and each node branches off at its first snapshot and is followed up to the last
+one needed. Both are exact, and together they save most of the S steps per node.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Snapshots:
     """Vectors of growing graphs: `size` [S] nodes in each, `end` [S] the times of their last events."""
 
     def __init__(self, size: Ints, end: Floats, width: int) -> None:
-        """Room for all of them; `table` is to be filled."""
+        """Allocate all of them; the caller fills each `table`."""
         self.size, self.end = size, end
         self.start = np.concatenate([[0], np.cumsum(size)])
         self.rows: Table = np.zeros((int(self.start[-1]), width), dtype=np.float32)
@@ -33,11 +33,11 @@ class Snapshots:
         return len(self.size)
 
     def table(self, place: int) -> Table:
-        """[n_k, d] the vectors of snapshot k, to be read and written."""
+        """[n_k, d] the vectors of snapshot k, a view."""
         return self.rows[self.start[place] : self.start[place + 1]]
 
     def birth(self, nodes: Ints) -> Ints:
-        """[R] the first snapshot that holds each node; S for one that none holds, -1 among them."""
+        """[R] the first snapshot that holds each node; S for one that is in none, -1 among them."""
         return np.where(nodes >= 0, np.searchsorted(self.size, nodes, side="right"), len(self))
 
     def align(self) -> None:
@@ -47,12 +47,15 @@ class Snapshots:
             left, _, right = np.linalg.svd(here[: len(before)].T.astype(np.float64) @ before.astype(np.float64))
             here[:] = here @ (left @ right).astype(np.float32)
 
-    def take(self, places: Ints) -> Snapshots:
-        """A copy of some of the snapshots, in order."""
-        taken = Snapshots(self.size[places], self.end[places], self.rows.shape[1])
+    def coarsen(self, places: Ints) -> Snapshots:
+        """Some of the aligned snapshots, in order, copied and aligned to each other; all of them are so already."""
+        if len(places) == len(self):
+            return self
+        coarse = Snapshots(self.size[places], self.end[places], self.rows.shape[1])
         for new, old in enumerate(places.tolist()):
-            taken.table(new)[:] = self.table(old)
-        return taken
+            coarse.table(new)[:] = self.table(old)
+        coarse.align()
+        return coarse
 
 
 class SnapshotReader(nn.Module):
@@ -72,13 +75,13 @@ class SnapshotReader(nn.Module):
         length = np.maximum(until - birth, 0)
         output, cell = self._absent()
         found = [output]
-        # Where the output of each node after its first own step lies in `found`, and how far the next one is from it.
+        # Where the output of each node after its first own step lies in `found`, and the distance to the next one.
         first, stride = np.zeros((2, len(distinct)), dtype=np.int64)
         done = len(output)
-        for group in _alike(length, len(self.snapshots)):
-            left = torch.from_numpy(birth[group])
+        for group in _group_by_length(length, len(self.snapshots)):
+            state = torch.from_numpy(birth[group])
             vectors = self._vectors(distinct[group], birth[group], int(length[group].max()))
-            followed, _ = self.lstm(vectors, (output[left].unsqueeze(0), cell[left].unsqueeze(0)))
+            followed, _ = self.lstm(vectors, (output[state].unsqueeze(0), cell[state].unsqueeze(0)))
             found.append(followed.flatten(0, 1))
             first[group], stride[group] = done + np.arange(len(group)), len(group)
             done += len(found[-1])
@@ -87,7 +90,7 @@ class SnapshotReader(nn.Module):
         return torch.cat(found)[torch.from_numpy(at)]
 
     def _vectors(self, nodes: Ints, birth: Ints, steps: int) -> Tensor:
-        """[steps, R, d] what is read from each node's first snapshot on; the last one again, beyond the end."""
+        """[steps, R, d] the inputs from each node's first snapshot on; beyond the end, the last one again."""
         places = np.minimum(birth + np.arange(steps)[:, None], len(self.snapshots) - 1)
         return torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + nodes])
 
@@ -103,10 +106,10 @@ class SnapshotReader(nn.Module):
         return torch.cat(outputs).squeeze(1), torch.cat(cells).squeeze(1)
 
 
-def _alike(length: Ints, longest: int, groups: int = 8) -> list[Ints]:
-    """Those whose length [R] is not 0, in groups of nearly the same one: all of a group take as many steps.
+def _group_by_length(length: Ints, longest: int, groups: int = 8) -> list[Ints]:
+    """The rows whose length [R] is not 0, in groups of similar lengths; all of a group take as many steps.
 
-    (Packed sequences take none too many, but their gradient costs the square of the steps.)
+    (Packed sequences would take no step too many, but their gradient costs the square of the steps.)
     """
     group = -(-length * groups // longest)
     return [np.flatnonzero(group == number) for number in np.unique(group[length > 0])]

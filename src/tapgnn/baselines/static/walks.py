@@ -1,4 +1,4 @@
-"""Walks: along events that follow each other in time, and along the static graph that is left when time is dropped.
+"""Walks: along events that follow each other in time, and along the static graph that remains without time.
 
     temporal        from (v, t) to a uniform choice among the events of v strictly after t, and so on with its partner
                     and its time; events of one instant never follow each other
@@ -17,14 +17,16 @@ from typing import Any
 import numpy as np
 
 from tapgnn.baselines.shared.adjacency import Adjacency
-from tapgnn.baselines.shared.counter_rng import below, compiled, fraction, joined, seed_key
+from tapgnn.baselines.shared.counter_rng import combine, random_below, seed_key, uniform
+from tapgnn.compiled.jit import compile_loop
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 
 @dataclass(frozen=True)
-class Projection:
-    """The undirected static graph of a log: partner [P] in border[v] .. border[v + 1], each once, ascending.
+class StaticGraph:
+    """The undirected static graph of a log in CSR form: the neighbours of v, ascending, are
+    partner[border[v] : border[v + 1]].
 
     A self-loop makes a node its own neighbour.
     """
@@ -33,7 +35,7 @@ class Projection:
     partner: Ints
 
     @classmethod
-    def from_events(cls, events: Events) -> Projection:
+    def from_events(cls, events: Events) -> StaticGraph:
         """Drop the times, directions and repetitions of a log."""
         nodes = int(max(events.src.max(initial=-1), events.dst.max(initial=-1))) + 1
         pairs = np.unique(np.concatenate([events.src * nodes + events.dst, events.dst * nodes + events.src]))
@@ -47,79 +49,67 @@ class Projection:
         return np.flatnonzero(np.diff(self.border))
 
 
-def temporal_walks(graph: Adjacency, nodes: Ints, times: Floats, length: int, seed: int) -> tuple[Ints, Floats]:
-    """[W, length] the nodes after each start (v, t), and the times at which they are reached; -1 and inf at the end."""
+def temporal_walks(graph: Adjacency, nodes: Ints, times: Floats, length: int, seed: int) -> Ints:
+    """[W, length] the nodes after each start (v, t), -1 after the end of a walk."""
     if length < 1:
-        raise ConfigError(f"a walk takes at least one step, not {length}")
+        raise ConfigError(f"the length of a temporal walk must be at least 1, not {length}")
     walks = np.full((len(nodes), length), -1, dtype=np.int64)
-    reached = np.full((len(nodes), length), np.inf)
     starts = np.ascontiguousarray(nodes, dtype=np.int64), np.ascontiguousarray(times, dtype=np.float64)
-    _walk_in_time(*starts, seed_key(seed), walks, reached, *graph.runs)
-    return walks, reached
+    _walk_in_time(*starts, seed_key(seed), walks, graph.arena)
+    return walks
 
 
-def second_order_walks(graph: Projection, starts: Ints, length: int, p: float, q: float, seed: int) -> Ints:
-    """[W, length] the nodes of a walk from each start, itself first; -1 where a start has no neighbours to go to."""
+def second_order_walks(graph: StaticGraph, starts: Ints, length: int, p: float, q: float, seed: int) -> Ints:
+    """[W, length] the nodes of a walk from each start, itself first; -1 where a start has no neighbours."""
     if length < 1:
-        raise ConfigError(f"a walk holds at least its start, not {length} nodes")
+        raise ConfigError(f"the length of a walk must be at least 1, not {length}")
     if not (p > 0 and q > 0):
-        raise ConfigError(f"p and q are positive, not {p} and {q}")
+        raise ConfigError(f"p and q must be positive, not {p} and {q}")
     walks = np.full((len(starts), length), -1, dtype=np.int64)
     walks[:, 0] = starts
     _walk_by_bias(walks, 1.0 / p, 1.0 / q, seed_key(seed), graph.border, graph.partner)
     return walks
 
 
-@compiled
-def _walk_in_time(
-    nodes: Any,
-    times: Any,
-    key: Any,
-    walks: Any,
-    reached: Any,
-    start: Any,
-    length: Any,
-    node: Any,
-    time: Any,
-    event: Any,
-) -> None:
+@compile_loop
+def _walk_in_time(nodes: Any, times: Any, key: Any, walks: Any, arena: Any) -> None:
     for row in range(len(nodes)):
-        own = joined(key, np.uint64(row))
+        own = combine(key, np.uint64(row))
         place, now = nodes[row], times[row]
         for step in range(walks.shape[1]):
-            if place < 0 or place >= len(start):
+            if place < 0 or place >= len(arena.start):
                 break
-            first, size = start[place], length[place]
-            past = np.searchsorted(time[first : first + size], now, side="right")
+            first, size = arena.start[place], arena.length[place]
+            past = np.searchsorted(arena.time[first : first + size], now, side="right")
             if past == size:
                 break
-            pick = first + past + below(own, step, size - past)
-            place, now = node[pick], time[pick]
-            walks[row, step], reached[row, step] = place, now
+            pick = first + past + random_below(own, step, size - past)
+            place, now = arena.node[pick], arena.time[pick]
+            walks[row, step] = place
 
 
-@compiled
+@compile_loop
 def _adjacent(first: Any, second: Any, border: Any, partner: Any) -> Any:
     low, high = border[first], border[first + 1]
     found = low + np.searchsorted(partner[low:high], second)
     return found < high and partner[found] == second
 
 
-@compiled
+@compile_loop
 def _walk_by_bias(walks: Any, back: Any, away: Any, key: Any, border: Any, partner: Any) -> None:
     highest = max(1.0, back, away)
     for row in range(len(walks)):
-        own = joined(key, np.uint64(row))
-        number = 0
+        own = combine(key, np.uint64(row))
+        counter = 0
         for step in range(1, walks.shape[1]):
             place = walks[row, step - 1]
             first, size = border[place], border[place + 1] - border[place]
             if size == 0:
                 break
             while True:
-                chosen = partner[first + below(own, number, size)]
-                ticket = fraction(own, number + 1) * highest
-                number += 2
+                chosen = partner[first + random_below(own, counter, size)]
+                threshold = uniform(own, counter + 1) * highest
+                counter += 2
                 if step == 1:
                     break
                 previous = walks[row, step - 2]
@@ -129,6 +119,6 @@ def _walk_by_bias(walks: Any, back: Any, away: Any, key: Any, border: Any, partn
                     bias = 1.0
                 else:
                     bias = away
-                if ticket < bias:
+                if threshold < bias:
                     break
             walks[row, step] = chosen

@@ -1,27 +1,28 @@
 """Registry: the paper's eight data sets by name, where they come from, and how one is found on this machine.
 
-A name is looked up in the folder of the environment variable TAPGNN_DATA, then in the cache folder (TAPGNN_CACHE, or
-the platform's cache); nothing is fetched unless `download` is called. A damaged copy never passes for the data set: a
-file must have one of the checksums that are known for it, and the registered number of events. Where a download was
-accepted with a checksum of the user's own, or with none, that of the file is kept beside it in FILE.sha256 and is known
-from then on. The counts are those of the files.
+A name is looked up in the folder that the environment variable TAPGNN_DATA names, then in the cache folder
+(TAPGNN_CACHE, or the platform's cache); nothing is fetched unless `download` is called. A damaged copy is never used: a
+file must have one of its known checksums and the registered number of events. When a download was accepted with the
+user's own checksum, or without one, the checksum of the file is stored next to it in FILE.sha256 and counts as known
+from then on.
 """
 
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
+import pooch
+
 from tapgnn.data.datasets.tgb import is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.errors import DatasetError
 from tapgnn.events import Events
+from tapgnn.file_integrity import file_sha256
 
 _REPOSITORY = "https://nrvis.com/download/data/dynamic"
 _JODIE = "https://snap.stanford.edu/jodie"
@@ -31,9 +32,9 @@ _JODIE = "https://snap.stanford.edu/jodie"
 class Dataset:
     """A public data set.
 
-    files      the names it may have in a folder, the best first; a download is stored under the first
-    sha256     of the file that a download leaves (out of its zip, where it comes in one), None where it is not known
-    checksums  of other copies that are known to be good, by file name
+    files      the file names that are looked for, in order of preference; a download is stored under the first
+    sha256     checksum of the downloaded file (unpacked, if it comes in a zip), None if it is not known
+    checksums  checksums of other copies that are known to be good, by file name
     """
 
     name: str
@@ -48,32 +49,26 @@ class Dataset:
 
     @property
     def command(self) -> str:
-        """What fetches it from its public address."""
+        """The command that downloads it."""
         return f"tapgnn datasets download {self.name}" + ("" if self.sha256 else " --unverified")
 
     def known_checksums(self, path: Path) -> set[str]:
-        """Those that a good copy of this file may have; none where nobody knows."""
+        """The checksums that a good copy of this file may have; empty if none is known."""
         own = {self.sha256} if path.name == self.files[0] else set()
-        noted = note_of(path)
+        noted = checksum_file(path)
         kept = noted.read_text(encoding="utf-8", errors="replace").split()[:1] if noted.is_file() else []
         return {known for known in (*own, self.checksums.get(path.name), *map(str.lower, kept)) if known}
 
 
-def note_of(path: Path) -> Path:
-    """The file beside a data set that holds its checksum."""
+def checksum_file(path: Path) -> Path:
+    """The file next to a data set that holds its checksum."""
     return path.with_name(f"{path.name}.sha256")
-
-
-def checksum(path: str | Path) -> str:
-    """The SHA-256 of a file, in hexadecimal."""
-    with open(path, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _edges(
     name: str, nodes: int, events: int, checksum: str, *, bipartite: bool = False, sha256: str | None = None
 ) -> Dataset:
-    """An entry of Network Repository, with the checksum of its copy with a header (from_node_id, to_node_id, ...)."""
+    """An entry of Network Repository; `checksum` is that of its copy with a header (from_node_id, to_node_id, ...)."""
     file = f"{name}.edges"
     return Dataset(
         name, f"{_REPOSITORY}/{name}.zip", "edges", nodes, events, bipartite, (file,), sha256, {file: checksum}
@@ -136,23 +131,17 @@ DATASETS: Mapping[str, Dataset] = {entry.name: entry for entry in _ENTRIES}
 
 
 def get_dataset(name: str) -> Dataset:
-    """The entry of a registered data set; an unknown name is an error that lists the known ones."""
+    """The entry of a registered data set; the error for an unknown name lists the known ones."""
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=1)
         hint = f" (did you mean {near[0]}?)" if near else ""
-        raise DatasetError(f"no data set is called {name!r}{hint}; the names are {', '.join(DATASETS)}")
+        raise DatasetError(f"there is no data set {name!r}{hint}; the data sets are {', '.join(DATASETS)}")
     return DATASETS[name]
 
 
 def cache_folder() -> Path:
-    """Where downloads are kept: TAPGNN_CACHE, or the folder that the platform has for such files."""
-    if chosen := os.environ.get("TAPGNN_CACHE"):
-        return Path(chosen)
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local") / "tapgnn"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tapgnn"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tapgnn"
+    """Where downloads are stored: TAPGNN_CACHE, or the cache folder of the platform."""
+    return Path(os.environ.get("TAPGNN_CACHE") or pooch.os_cache("tapgnn"))
 
 
 def find_dataset(name: str) -> Path | None:
@@ -164,13 +153,13 @@ def find_dataset(name: str) -> Path | None:
 
 
 def missing_folder() -> str:
-    """A remark where TAPGNN_DATA names no folder, else an empty one."""
+    """A warning if TAPGNN_DATA does not name a folder, otherwise an empty string."""
     given = os.environ.get("TAPGNN_DATA")
-    return f"TAPGNN_DATA is {given}, where no folder is" if given and not Path(given).is_dir() else ""
+    return f"TAPGNN_DATA is set to {given}, which is not a folder" if given and not Path(given).is_dir() else ""
 
 
 def dataset_path(name_or_path: str | Path) -> Path:
-    """The file behind what a user typed: a path, or the name of a data set that is here."""
+    """The file that a user means: a path, or the name of a data set that is on this machine."""
     text = str(name_or_path)
     if text not in DATASETS:
         path = Path(name_or_path)
@@ -182,7 +171,7 @@ def dataset_path(name_or_path: str | Path) -> Path:
     if found is None:
         entry, remark = DATASETS[text], missing_folder()
         raise DatasetError(
-            f"{text} is not on this machine; run '{entry.command}', or set TAPGNN_DATA to a folder that holds "
+            f"{text} is not on this machine; run '{entry.command}', or set TAPGNN_DATA to a folder that contains "
             f"{entry.files[-1]}{f' ({remark})' if remark else ''}"
         )
     return found
@@ -191,7 +180,7 @@ def dataset_path(name_or_path: str | Path) -> Path:
 def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a file, or a registered data set by its name; `options` are those of `read_events`.
 
-    A name of the Temporal Graph Benchmark, such as 'tgbl-wiki', is read from the files of `py-tgb`.
+    A data set of the Temporal Graph Benchmark, such as 'tgbl-wiki', is read from the files of `py-tgb`.
     """
     path = dataset_path(name_or_path)
     if is_tgb(str(name_or_path)) and path != Path(name_or_path):
@@ -203,7 +192,7 @@ def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Ev
 
 
 def stream_dataset(name_or_path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
-    """The same in chunks, as `read_chunks` gives them; a data set of the Temporal Graph Benchmark comes whole."""
+    """`load_dataset` in chunks, as `read_chunks` cuts them; a Temporal Graph Benchmark data set is held in memory."""
     path = dataset_path(name_or_path)
     if is_tgb(str(name_or_path)) and path != Path(name_or_path):
         yield from _from_tgb(str(name_or_path), options).chunks(size)
@@ -223,14 +212,14 @@ def _from_tgb(name: str, options: ReadOptions) -> Events:
 
 
 def _verified(name_or_path: str | Path, path: Path) -> Dataset | None:
-    """The entry that a file stands for, if it was asked for by name; its bytes must be known ones."""
+    """The entry of a data set that was requested by name; the checksum of its file must be known."""
     entry = DATASETS.get(str(name_or_path))
     known = set() if entry is None else entry.known_checksums(path)
-    if known and (found := checksum(path)) not in known:
+    if known and (found := file_sha256(path)) not in known:
         raise DatasetError(
-            f"{path} is damaged, or not the known copy of {name_or_path}: its SHA-256 is {found}, expected "
-            f"{' or '.join(sorted(known))}; get the file again, pass its path instead of the name to use it as it is, "
-            f"or, if you trust it, write its SHA-256 into {note_of(path).name} beside it"
+            f"{path} is damaged, or not a known copy of {name_or_path}: its SHA-256 is {found}, expected "
+            f"{' or '.join(sorted(known))}; download the file again, pass its path instead of the name to use it as it "
+            f"is, or, if you trust it, write its SHA-256 to {checksum_file(path).name} next to it"
         )
     return entry
 
@@ -238,6 +227,6 @@ def _verified(name_or_path: str | Path, path: Path) -> Dataset | None:
 def _check_count(entry: Dataset | None, path: Path, count: int) -> None:
     if entry is not None and count != entry.events:
         raise DatasetError(
-            f"{path} holds {count:,} events, but {entry.name} has {entry.events:,}; "
-            "get the file again, or pass its path instead of the name to use it as it is"
+            f"{path} contains {count:,} events, but {entry.name} has {entry.events:,}; "
+            "download the file again, or pass its path instead of the name to use it as it is"
         )

@@ -19,7 +19,7 @@ _LOADERS = {
 
 
 def is_tgb(name: str) -> bool:
-    """Whether a name is one of the benchmark: links (tgbl-...) or properties of nodes (tgbn-...).
+    """Whether a name belongs to the benchmark: link prediction (tgbl-...) or node properties (tgbn-...).
 
     >>> is_tgb("tgbl-wiki"), is_tgb("wikipedia")
     (True, False)
@@ -28,7 +28,7 @@ def is_tgb(name: str) -> bool:
 
 
 def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None = None) -> Events:
-    """Read the events of a data set of the Temporal Graph Benchmark, such as 'tgbl-wiki' (of 'tgbn-...' the edges).
+    """Read the events of a Temporal Graph Benchmark data set, such as 'tgbl-wiki' (the edges, for 'tgbn-...').
 
     `root` is relative to the folder of `py-tgb`, as in its `LinkPropPredDataset`.
     """
@@ -48,7 +48,7 @@ def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None
 
 
 def tgb_file(name: str, root: str = "datasets") -> Path:
-    """The file that `py-tgb` reads; it asks at the keyboard, or downloads, when one is missing, so it is looked for."""
+    """The file that `py-tgb` reads; checked first, because `py-tgb` prompts or downloads when a file is missing."""
     loader = _loader(name)
     info = importlib.import_module("tgb.utils.info")
     version = int(info.DATA_VERSION_DICT.get(name, 1))
@@ -57,12 +57,12 @@ def tgb_file(name: str, root: str = "datasets") -> Path:
     kinds = ("edgelist", "node_labels") if name.startswith("tgbn-") else ("edgelist",)
     for file in (folder / f"{name}_{kind}{ending}" for kind in kinds):
         if not file.is_file():
-            raise DatasetError(f"{name}: {file} is not there; download it with py-tgb ({loader.__name__}) first")
+            raise DatasetError(f"{name}: {file} does not exist; download it with py-tgb ({loader.__name__}) first")
     return folder / f"{name}_edgelist{ending}"
 
 
 def _loader(name: str) -> Any:
-    """The class of `py-tgb` that reads a data set of this name."""
+    """The `py-tgb` class that reads this data set."""
     module, kind = next((entry for prefix, entry in _LOADERS.items() if name.startswith(prefix)), _LOADERS["tgbl-"])
     try:
         return getattr(importlib.import_module(module), kind)

@@ -1,6 +1,7 @@
-"""Columns: which column of a file plays which role, src, dst, time, label or a feature.
+"""Columns: which column of a file has which role: src, dst, time, label or feature.
 
-A role goes to the column that the caller names; without a header, to a place; else to the column with a usual name.
+A role is assigned to the column that the caller names; otherwise by position if the file has no header, or by the usual
+column names.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from tapgnn.data.reading.table_source import Source
+from tapgnn.data.reading.table_source import TableSource
 from tapgnn.data.reading.values import is_number, shorten
 from tapgnn.errors import DataError
 
@@ -24,8 +25,8 @@ FEATURE_NAME = re.compile(r"(f|feature_?)\d+|features?|weight|rating")
 
 
 @dataclass(frozen=True)
-class Wanted:
-    """The columns that the caller names; None where they are to be found, and an empty label where there is none."""
+class RequestedColumns:
+    """The columns that the caller names; None means to detect the column, an empty label means no label."""
 
     src: str | None = None
     dst: str | None = None
@@ -39,8 +40,8 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which column plays which role."""
+class ColumnRoles:
+    """The column of each role."""
 
     src: str
     dst: str
@@ -54,12 +55,12 @@ class Layout:
         return [self.src, self.dst, self.time, *([] if self.label is None else [self.label]), *self.features]
 
 
-def is_header(cells: Sequence[str], wanted: Wanted) -> bool:
-    """Whether a first row names columns: it has no number or date in it, or it names what is looked for."""
+def is_header(cells: Sequence[str], wanted: RequestedColumns) -> bool:
+    """Whether the first row is a header: it has no number or date, or it names the columns in question."""
     if not any(_is_number_or_date(cell) for cell in cells):
         return True
-    asked = wanted.names()
-    if asked and all(name in cells for name in asked) and not all(name.isdecimal() for name in asked):
+    requested = wanted.names()
+    if requested and all(name in cells for name in requested) and not all(name.isdecimal() for name in requested):
         return True
     return all(any(cell.lower() in ALIASES[role] for cell in cells) for role in ("src", "dst", "time"))
 
@@ -71,51 +72,53 @@ def _is_number_or_date(text: str) -> bool:
         return False
 
 
-def find_layout(source: Source, wanted: Wanted) -> Layout:
-    """The roles of the columns: as asked for, else by position where there is no header, else by their usual names."""
+def find_roles(source: TableSource, wanted: RequestedColumns) -> ColumnRoles:
+    """The roles of the columns: as requested, otherwise by position without a header and by usual names with one."""
     if source.by_position:
-        layout = _layout_by_position(source, wanted)
+        roles = _roles_by_position(source, wanted)
     else:
         src, dst, time = (_column(source, role, getattr(wanted, role)) for role in ("src", "dst", "time"))
         label = (_by_name(source, "label") if wanted.label is None else wanted.label) or None
         taken = {src, dst, time, label}
         usual = [name for name in source.columns if FEATURE_NAME.fullmatch(name.lower()) and name not in taken]
-        layout = Layout(src, dst, time, label, tuple(usual if wanted.features is None else wanted.features))
-    for name in layout.columns:
+        roles = ColumnRoles(src, dst, time, label, tuple(usual if wanted.features is None else wanted.features))
+    for name in roles.columns:
         if name not in source.columns:
             raise DataError(f"{source.name} has no column {name!r}; {_columns_of(source)}")
-        if layout.columns.count(name) > 1:
-            raise DataError(f"{source.name}: column {name!r} is asked for in two roles; give each role its own column")
-    return layout
+        if roles.columns.count(name) > 1:
+            raise DataError(f"{source.name}: column {name!r} was given two roles; give each role its own column")
+    return roles
 
 
-def _column(source: Source, role: str, asked: str | None) -> str:
-    found = asked or _by_name(source, role)
+def _column(source: TableSource, role: str, requested: str | None) -> str:
+    found = requested or _by_name(source, role)
     if found is None:
-        hint = "" if source.typed else " (or --no-header if the first line is an event)"
+        hint = "" if source.typed else " (or pass --no-header if the first line is an event)"
         raise DataError(
-            f"{source.name}: no column has a usual name of {role}; {_columns_of(source)}; "
-            f"pass --{role} with one of them{hint}"
+            f"{source.name}: no column has a usual name for {role}; {_columns_of(source)}; "
+            f"choose one with --{role}{hint}"
         )
     return found
 
 
-def _by_name(source: Source, role: str) -> str | None:
+def _by_name(source: TableSource, role: str) -> str | None:
     found = [name for name in source.columns if name.lower() in ALIASES[role]]
     if len(found) > 1:
-        raise DataError(f"{source.name}: {' and '.join(map(repr, found))} could each be {role}; pass --{role} with one")
+        raise DataError(
+            f"{source.name}: {' and '.join(map(repr, found))} could each be {role}; choose one with --{role}"
+        )
     return found[0] if found else None
 
 
-def _columns_of(source: Source) -> str:
+def _columns_of(source: TableSource) -> str:
     shown = source.columns[:12] + ["..."] * (len(source.columns) > 12)
     return f"its columns are {', '.join(shorten(name)[1:-1] for name in shown)}"
 
 
-def _layout_by_position(source: Source, wanted: Wanted) -> Layout:
+def _roles_by_position(source: TableSource, wanted: RequestedColumns) -> ColumnRoles:
     width, plain = len(source.columns), source.format not in ("edges", "snap")
     if wanted.src or wanted.dst or wanted.time:
-        return Layout(
+        return ColumnRoles(
             wanted.src or "1", wanted.dst or "2", wanted.time or "3", wanted.label or None, tuple(wanted.features or ())
         )
     if width < 3 or (width > 4 and not plain):
@@ -125,11 +128,11 @@ def _layout_by_position(source: Source, wanted: Wanted) -> Layout:
             "pass --format, or --src, --dst and --time with the numbers of the columns"
         )
     if plain:
-        layout = Layout("1", "2", "3", "4" if width > 3 else None, tuple(source.columns[4:]))
+        roles = ColumnRoles("1", "2", "3", "4" if width > 3 else None, tuple(source.columns[4:]))
     else:
-        layout = Layout("1", "2", source.columns[-1], None, tuple(source.columns[2:-1]))
+        roles = ColumnRoles("1", "2", source.columns[-1], None, tuple(source.columns[2:-1]))
     return replace(
-        layout,
-        label=(layout.label if wanted.label is None else wanted.label) or None,
-        features=layout.features if wanted.features is None else tuple(wanted.features),
+        roles,
+        label=(roles.label if wanted.label is None else wanted.label) or None,
+        features=roles.features if wanted.features is None else tuple(wanted.features),
     )

@@ -1,7 +1,7 @@
 """Delimited text: CSV, TSV, JODIE, edges and SNAP -> tables of text columns.
 
-A block is split by polars. One that does not split evenly (quotes, comments, blank lines, ragged rows) takes the slow
-path, which knows the line of every row and rejects those without a field for every column.
+Polars splits each block. A block with quotes, comments, blank lines or ragged rows takes a slow path, which tracks the
+line number of every row and rejects rows with a wrong number of fields.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tapgnn.data.reading.table_source import Source, Table, checked_names
+from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
@@ -26,7 +26,7 @@ _COMMENT = re.compile(rb"^[ \t]*[%#]", re.MULTILINE)
 IsHeader = Callable[[Sequence[str]], bool]
 
 
-def open_delimited(path: Path, format: str, is_header: IsHeader) -> Source:
+def open_delimited(path: Path, format: str, is_header: IsHeader) -> TableSource:
     """CSV, TSV and JODIE (quoted fields, no comments); edges and SNAP (% and # comments, commas or blanks)."""
     quoted = format not in ("edges", "snap")
     blocks = read_blocks(path, quoted)
@@ -36,27 +36,27 @@ def open_delimited(path: Path, format: str, is_header: IsHeader) -> Source:
     rows = _rows(block, separator, quoted)
     start, first = next(rows, (0, []))
     if not first:
-        raise DataError(f"{path.name} is empty or starts with a broken row; at least one event is needed")
+        raise DataError(f"{path.name} is empty or starts with a malformed row; at least one event is needed")
     if format == "csv" and first[-1].lower() == JODIE_FEATURES:
         format = "jodie"
     header = is_header(first)
     start, data = next(rows, (block.count(b"\n"), first)) if header else (start, first)
-    by_position = not header or format == "jodie"  # the header of JODIE names fewer columns than there are
+    by_position = not header or format == "jodie"  # the header of JODIE names fewer columns than the file has
     names = [str(place + 1) for place in range(len(data))] if by_position else first
     columns = checked_names(path.name, names)
 
-    def read(_: Sequence[str]) -> Iterator[Table]:
+    def read(_: Sequence[str]) -> Iterator[RawTable]:
         for line, text in chain([(number + start, block.split(b"\n", start)[-1])], blocks):
             table = _split(text, line, columns, separator, quoted)
-            if format == "jodie":  # users and items are numbered apart, so their ids must differ
+            if format == "jodie":  # users and items have separate numberings, so their ids must differ
                 table.columns["1"], table.columns["2"] = "u" + table.columns["1"], "i" + table.columns["2"]
             yield table
 
-    return Source(path.name, format, columns, read, by_position=by_position)
+    return TableSource(path.name, format, columns, read, by_position=by_position)
 
 
 def _separator(format: str, block: bytes) -> str:
-    """What stands between the fields, judged by the first line that is not a comment."""
+    """The field separator, judged by the first line that is not a comment."""
     if format in ("tsv", "jodie"):
         return "\t" if format == "tsv" else ","
     lines = (line for line in block.decode().split("\n") if line.strip())
@@ -64,12 +64,12 @@ def _separator(format: str, block: bytes) -> str:
         line = next(lines, "")
         return max(",;\t|", key=line.count)
     line = next((line.strip() for line in lines if line.lstrip()[0] not in "%#"), "")
-    # Fewer than three fields between tabs are no event: there the tabs are blanks like others.
+    # An event has at least three fields: with fewer tabs than that, tabs are ordinary blanks.
     return "," if "," in line else "\t" if line.count("\t") > 1 else " "
 
 
 def _rows(block: bytes, separator: str, quoted: bool) -> Iterator[tuple[int, list[str]]]:
-    """The slow path: the line within the block and the fields of each row; no fields where the quotes are wrong."""
+    """The slow path: the line within the block and the fields of each row; no fields if the quoting is malformed."""
     if not quoted:
         for offset, line in enumerate(block.decode().split("\n")):
             text = line.strip(" \t")
@@ -91,25 +91,25 @@ def _rows(block: bytes, separator: str, quoted: bool) -> Iterator[tuple[int, lis
                 yield offset, [cell.strip(" \t") for cell in fields]
 
 
-def _split(block: bytes, number: int, columns: list[str], separator: str, quoted: bool) -> Table:
-    """The rows of a block; those without a field for every column are rejected."""
+def _split(block: bytes, number: int, columns: list[str], separator: str, quoted: bool) -> RawTable:
+    """The rows of a block; rows with a wrong number of fields are rejected."""
     frame = _split_evenly(block, columns, separator, quoted)
     if frame is not None:
-        return Table(dict(zip(columns, frame.get_columns(), strict=True)), number + np.arange(frame.height))
+        return RawTable(dict(zip(columns, frame.get_columns(), strict=True)), number + np.arange(frame.height))
     rows, places, rejected = [], [], []
     for offset, fields in _rows(block, separator, quoted):
         if len(fields) == len(columns):
             rows.append([cell or None for cell in fields])
             places.append(number + offset)
         else:
-            reason = f"it has {len(fields)} fields, expected {len(columns)}" if fields else "its quotes are wrong"
+            reason = f"it has {len(fields)} fields, expected {len(columns)}" if fields else "its quoting is malformed"
             rejected.append((number + offset, reason))
     split = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-    return Table(dict(zip(columns, split.get_columns(), strict=True)), np.array(places, dtype=np.int64), rejected)
+    return RawTable(dict(zip(columns, split.get_columns(), strict=True)), np.array(places, dtype=np.int64), rejected)
 
 
 def _split_evenly(block: bytes, columns: list[str], separator: str, quoted: bool) -> pl.DataFrame | None:
-    """The fast path: columns of text, or None where the rows are not plainly one line and one width each."""
+    """The fast path: columns of text, or None unless every row is one line with the same number of fields."""
     if b'"' in block if quoted else _COMMENT.search(block):
         return None
     if not quoted and separator == " " and b"\t" in block:

@@ -1,7 +1,7 @@
-"""Formats: a file of events -> its `Source`, by the ending of its name or as asked for.
+"""Formats: a file of events -> its `TableSource`, by its file name extension or as requested.
 
-Delimited text is split in `delimited`. JSON is decoded by `json`: polars guesses one type per column and batch, but 7
-and "7" are different ids. Parquet is decoded by pyarrow: on a damaged file it raises, where polars aborts the process.
+`delimited` splits delimited text. `json` decodes JSON: polars infers one type per column and batch, but 7 and "7" are
+different ids. `pyarrow` decodes Parquet: on a damaged file it raises an error, where polars aborts the process.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 
 from tapgnn.data.reading.delimited import IsHeader, open_delimited
-from tapgnn.data.reading.table_source import Source, Table, checked_names
+from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
@@ -28,16 +28,16 @@ SUFFIXES |= {".ndjson": "jsonl", ".json": "jsonl", ".edges": "edges", ".txt": "s
 BATCH_ROWS = 1 << 17
 
 
-def open_source(path: Path, format: str | None, is_header: IsHeader) -> Source:
-    """Find the format of a file and the names of its columns; without a header they are called 1, 2, 3, ..."""
+def open_source(path: Path, format: str | None, is_header: IsHeader) -> TableSource:
+    """Detect the format of a file and its column names, which are 1, 2, 3, ... without a header."""
     if not path.is_file():
-        what = "is a folder, not a file" if path.is_dir() else "does not exist"
+        what = "is a folder" if path.is_dir() else "does not exist"
         if path.exists() and not path.is_dir():
-            raise DataError(f"{path} is a pipe or a device, which cannot be read twice; save it to a file first")
+            raise DataError(f"{path} is a pipe or a device, not a regular file; save its content to a file first")
         raise DataError(f"{path} {what}; pass the path of a file of events")
     chosen = format or _format_of(path)
     if chosen not in FORMATS:
-        raise DataError(f"{path.name}: there is no format {chosen!r}; pass --format with one of {', '.join(FORMATS)}")
+        raise DataError(f"{path.name}: unknown format {chosen!r}; pass --format with one of {', '.join(FORMATS)}")
     if chosen == "parquet":
         return _open_parquet(path)
     return _open_json_lines(path) if chosen == "jsonl" else open_delimited(path, chosen, is_header)
@@ -49,33 +49,35 @@ def _format_of(path: Path) -> str:
     found = SUFFIXES.get(plain[-1]) if plain else None
     if found is None:
         endings = ", ".join(SUFFIXES)
-        raise DataError(f"{path.name}: the name ends in none of {endings} (or one of them and .gz); pass --format")
+        raise DataError(
+            f"{path.name}: the file name does not end in one of {endings} (optionally with .gz); pass --format"
+        )
     return found
 
 
-def _open_json_lines(path: Path) -> Source:
-    """One JSON object per line; a column is a key of an object in the first block."""
+def _open_json_lines(path: Path) -> TableSource:
+    """One JSON object per line; the columns are the keys of the objects in the first block."""
     blocks = read_blocks(path)
     number, block = next(((line, text) for line, text in blocks if text.strip()), (1, b""))
     if block.lstrip()[:1] == b"[":
-        raise DataError(f"{path.name} line {number}: this is one JSON list; write one JSON object per line")
+        raise DataError(f"{path.name} line {number}: this is a JSON list; write one JSON object per line")
     first, places, rejected = _objects(number, block)
     columns = list(dict.fromkeys(key for record in first for key in record))
     if not columns:
         where, why = rejected[0] if rejected else (number, "it is empty")
         raise DataError(f"{path.name} line {where}: {why}; write one JSON object per line")
 
-    def read(names: Sequence[str]) -> Iterator[Table]:
+    def read(names: Sequence[str]) -> Iterator[RawTable]:
         later = (_objects(start, text) for start, text in blocks)
         for records, lines, bad in chain([(first, places, rejected)], later):
             cells = {name: [record.get(name) for record in records] for name in names}
-            yield Table(cells, np.array(lines, dtype=np.int64), bad)
+            yield RawTable(cells, np.array(lines, dtype=np.int64), bad)
 
-    return Source(path.name, "jsonl", columns, read, typed=True)
+    return TableSource(path.name, "jsonl", columns, read, typed=True)
 
 
 def _objects(number: int, block: bytes) -> tuple[list[dict[str, Any]], list[int], list[tuple[int, str]]]:
-    """The objects of a block, their lines, and the lines that hold none."""
+    """The objects of a block, their line numbers, and the lines without an object."""
     records, places, rejected = [], [], []
     for line, text in enumerate(block.decode().split("\n"), start=number):
         if not text.strip():
@@ -95,22 +97,22 @@ def _objects(number: int, block: bytes) -> tuple[list[dict[str, Any]], list[int]
 
 
 class _RepeatedKeyError(ValueError):
-    """One object gives one key twice."""
+    """A JSON object with a duplicate key."""
 
 
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise _RepeatedKeyError("it gives one key twice")
+        raise _RepeatedKeyError("it has a duplicate key")
     return record
 
 
 _JSON = json.JSONDecoder(object_pairs_hook=_record)
 
 
-def _open_parquet(path: Path) -> Source:
-    """Parquet, flat columns; page checksums are verified where the writer left them."""
-    damage = f"{path.name} is not a readable Parquet file, or it is damaged; check --format, or get the file again"
+def _open_parquet(path: Path) -> TableSource:
+    """Parquet with flat columns; page checksums are verified if the file has them."""
+    damage = f"{path.name} is damaged or not a Parquet file; check --format, or download the file again"
     faults = (OSError, pa.ArrowException, pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, MemoryError)
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
@@ -118,15 +120,15 @@ def _open_parquet(path: Path) -> Source:
     except faults:
         raise DataError(damage) from None
 
-    def read(names: Sequence[str]) -> Iterator[Table]:
+    def read(names: Sequence[str]) -> Iterator[RawTable]:
         start = 1
         try:
             for batch in file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
                 batch.validate(full=True)
                 cells = {name: pl.from_arrow(batch.column(name)) for name in names}
-                yield Table(cells, np.arange(start, start + batch.num_rows, dtype=np.int64))
+                yield RawTable(cells, np.arange(start, start + batch.num_rows, dtype=np.int64))
                 start += batch.num_rows
         except faults:
             raise DataError(damage) from None
 
-    return Source(path.name, "parquet", columns, read, place="row", typed=True)
+    return TableSource(path.name, "parquet", columns, read, place="row", typed=True)

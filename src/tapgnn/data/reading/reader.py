@@ -1,10 +1,10 @@
-"""Readers: a file of events -> `Events`, whole or in chunks.
+"""Readers: a file of events -> `Events`, at once or in chunks.
 
-A row is read completely or it is an error that names file, line and cure; with `skip_bad_rows` it is counted, in the
-`ReadReport` that the caller may pass and in a warning of the logger `tapgnn.data`. The rules of the columns stand in
-`columns`, those of the values in `values`.
+A row that cannot be read is an error that names the file, the line and the cure; with `skip_bad_rows` it is counted in
+the `ReadReport` that the caller may pass, and the logger `tapgnn.data` warns. `columns` has the rules for columns,
+`values` those for values.
 
-`read_chunks` cuts as `Events.chunks` does, between instants, and gives the same events and rows as `read_events`.
+`read_chunks` cuts between instants, as `Events.chunks` does, and gives the same events and ids as `read_events`.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from typing import Any, TypedDict, Unpack
 
 import numpy as np
 
-from tapgnn.data.reading.columns import Layout, Wanted, find_layout, is_header
+from tapgnn.data.chunking import cut_between_instants
+from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles, is_header
 from tapgnn.data.reading.formats import open_source
-from tapgnn.data.reading.table_source import Source
-from tapgnn.data.reading.typed_rows import Batch, Gathering, convert_table
+from tapgnn.data.reading.table_source import TableSource
+from tapgnn.data.reading.typed_rows import RowCollector, TypedRows, convert_table
 from tapgnn.errors import DataError
-from tapgnn.events import Events, Floats
+from tapgnn.events import Events
 from tapgnn.vocabulary import Vocabulary
 
 _log = logging.getLogger("tapgnn.data")
@@ -30,10 +31,10 @@ _log = logging.getLogger("tapgnn.data")
 
 @dataclass
 class ReadReport:
-    """What a reader saw, filled in while it reads: pass one to learn more than the events.
+    """What a reader found, filled in while it reads.
 
-    roles    which column was read as src, dst, time, label (None: none) and features (a list)
-    ignored  the columns that were not read
+    roles    the columns read as src, dst, time, label (None: none) and features (a list)
+    ignored  the columns that were not used
     """
 
     format: str = ""
@@ -44,21 +45,25 @@ class ReadReport:
     ignored: tuple[str, ...] = ()
     roles: dict[str, Any] = field(default_factory=dict)
 
+    def skipped_rows(self) -> str:
+        """How many rows were skipped, and why the first one was."""
+        return f"{self.skipped:,} row{'s' * (self.skipped != 1)} skipped; first: {self.first_skipped}"
+
 
 class ReadOptions(TypedDict, total=False):
-    """How a file is read; what is left out is found.
+    """How a file is read; options that are not given are detected.
 
-    format               by default from the name (`formats.SUFFIXES`, text also with `.gz`)
-    src, dst, time       the names of the columns, by default the usual ones (`columns.ALIASES`)
-    label                the same; '' reads no label even where there is one
-    features             the names of columns, by default f0, f1, ..., feature, weight and rating
-    header               whether the first line names the columns, by default by the look of it
-    vocabulary           the one that numbers the ids and grows with them, by default a new one
-    skip_bad_rows        leave out rows that cannot be read, and count them
+    format               by default from the file name (`formats.SUFFIXES`, text also with `.gz`)
+    src, dst, time       column names, by default the usual ones (`columns.ALIASES`)
+    label                the same; '' ignores the labels
+    features             column names, by default f0, f1, ..., feature, weight and rating
+    header               whether the first line is a header, by default detected
+    vocabulary           maps the ids to rows and grows with them, by default a new one
+    skip_bad_rows        skip and count rows that cannot be read
     report               filled in while the file is read
 
-    A file without header has its columns in the order src, dst, time, label, features (edges and SNAP: src, dst,
-    weight, time), or they are named by their numbers '1', '2', '3'.
+    The columns of a file without a header are src, dst, time, label, features in this order (for edges and SNAP: src,
+    dst, weight, time), or are chosen by their numbers '1', '2', '3'.
     """
 
     format: str | None
@@ -74,9 +79,9 @@ class ReadOptions(TypedDict, total=False):
 
 
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
-    """Read a whole file and sort it by time; each column is held once."""
+    """Read a whole file and sort it by time; only one copy of each column is kept in memory."""
     _, batches, vocabulary = _opened(Path(path), options)
-    rows = Gathering()
+    rows = RowCollector()
     for batch in batches:
         rows.add(batch)
     return rows.events(vocabulary)
@@ -88,40 +93,41 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
     Memory is bounded by a chunk (and its last instant), not by the file.
     """
     if size < 1:
-        raise DataError(f"a chunk must hold at least one event, not {size}")
+        raise DataError(f"a chunk must have at least one event, not {size}")
     source, batches, vocabulary = _opened(Path(path), options)
-    return (chunk.events(vocabulary) for chunk in _cut(source, batches, size))
+    chunks = cut_between_instants(_checked_order(source, batches), size, TypedRows.joined)
+    return (chunk.events(vocabulary) for chunk in chunks)
 
 
-def _opened(path: Path, options: ReadOptions) -> tuple[Source, Iterator[Batch], Vocabulary]:
-    """A file, its rows to come, and the vocabulary that will number their ids."""
+def _opened(path: Path, options: ReadOptions) -> tuple[TableSource, Iterator[TypedRows], Vocabulary]:
+    """A file, an iterator over its rows, and the vocabulary for their ids."""
     unknown = [name for name in options if name not in ReadOptions.__annotations__]
     if unknown:
         raise TypeError(f"a reader has no option {unknown[0]!r}; it has {', '.join(ReadOptions.__annotations__)}")
-    roles = (options.get("src"), options.get("dst"), options.get("time"), options.get("label"))
-    wanted, header = Wanted(*roles, options.get("features")), options.get("header")
+    names = (options.get("src"), options.get("dst"), options.get("time"), options.get("label"))
+    wanted, header = RequestedColumns(*names, options.get("features")), options.get("header")
     source = open_source(
         path, options.get("format"), lambda cells: is_header(cells, wanted) if header is None else header
     )
-    layout, report = find_layout(source, wanted), options.get("report")
-    batches = _batches(source, layout, options.get("skip_bad_rows", False), report or ReadReport())
+    roles, report = find_roles(source, wanted), options.get("report")
+    batches = _batches(source, roles, options.get("skip_bad_rows", False), report or ReadReport())
     vocabulary = options.get("vocabulary")
     return source, batches, Vocabulary() if vocabulary is None else vocabulary
 
 
-def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadReport) -> Iterator[Batch]:
-    """The rows of a file with their values; a bad row is an error, or is counted."""
+def _batches(source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, report: ReadReport) -> Iterator[TypedRows]:
+    """The converted rows of a file; a row that cannot be read is an error, or is counted."""
     report.format = source.format
-    report.ignored = tuple(name for name in source.columns if name not in layout.columns)
-    report.roles = {**asdict(layout), "features": list(layout.features)}
+    report.ignored = tuple(name for name in source.columns if name not in roles.columns)
+    report.roles = {**asdict(roles), "features": list(roles.features)}
     last = -np.inf
-    for table in source.read(layout.columns):
-        batch, bad, fault = convert_table(table, layout, source)
+    for table in source.read(roles.columns):
+        batch, bad, fault = convert_table(table, roles, source)
         if fault is not None:
             place, reason = fault
             line = f"{source.name} {source.place} {place}: {reason}"
             if not skip_bad_rows:
-                unlabelled = ", or --label '' to read no labels" if reason.startswith("label ") else ""
+                unlabelled = ", or --label '' to ignore labels" if reason.startswith("label ") else ""
                 raise DataError(f"{line}; fix the row or pass --skip-bad-rows{unlabelled}")
             report.skipped += bad
             report.first_skipped = report.first_skipped or line
@@ -131,42 +137,23 @@ def _batches(source: Source, layout: Layout, skip_bad_rows: bool, report: ReadRe
             last = batch.time[-1]
             yield batch
     if report.skipped:
-        _log.warning("%s: %d bad rows skipped, the first: %s", source.name, report.skipped, report.first_skipped)
+        _log.warning("%s: %s", source.name, report.skipped_rows())
     if not report.rows:
-        raise DataError(f"{source.name} holds no events ({report.skipped} bad rows); at least one event is needed")
+        why = f" ({report.skipped_rows()})" if report.skipped else ""
+        raise DataError(f"{source.name} contains no events{why}; at least one event is needed")
 
 
-def _cut(source: Source, batches: Iterable[Batch], size: int) -> Iterator[Batch]:
-    """Cut sorted batches anew, each piece at the first border between instants at or after `size` events."""
-    held: list[Batch] = []
+def _checked_order(source: TableSource, batches: Iterable[TypedRows]) -> Iterator[TypedRows]:
+    """The same rows; one that is earlier than the row before it is an error."""
     last = -np.inf
     for batch in batches:
-        _check_sorted(source, batch, last)
+        back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)
+        if len(back):
+            row = back[0]
+            before = batch.time[row - 1] if row else last
+            raise DataError(
+                f"{source.name} {source.place} {batch.places[row]}: time {batch.time[row]} comes after {before}, but "
+                "only a file sorted by time can be read in chunks; sort it, or use read_events, which sorts"
+            )
         last = batch.time[-1]
-        held.append(batch)
-        if sum(len(part.time) for part in held) > size:
-            rest = Batch.joined(held)
-            while (stop := _border(rest.time, size)) < len(rest.time):  # the last instant may go on in the next batch
-                yield rest[:stop]
-                rest = rest[stop:]
-            held = [rest]
-    rest = Batch.joined(held)
-    while len(rest.time):
-        stop = _border(rest.time, size)
-        yield rest[:stop]
-        rest = rest[stop:]
-
-
-def _border(time: Floats, size: int) -> int:
-    return int(np.searchsorted(time, time[min(size, len(time)) - 1], side="right"))
-
-
-def _check_sorted(source: Source, batch: Batch, last: float) -> None:
-    back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)
-    if len(back):
-        row = back[0]
-        before = batch.time[row - 1] if row else last
-        raise DataError(
-            f"{source.name} {source.place} {batch.places[row]}: time {batch.time[row]} comes after {before}, but only "
-            "a file sorted by time can be read in chunks; sort it, or read it whole (read_events sorts)"
-        )
+        yield batch

@@ -1,7 +1,7 @@
-"""Source: what every file of events becomes, whatever its format.
+"""TableSource: a file of events as column names and tables of raw values, whatever its format.
 
-A source has the names of its columns, and its rows as tables that know where in the file each row stands. A row of the
-file is either in a table or among its `rejected`, never lost. What the values mean is decided in `values`.
+A table knows the position of each row in the file. Every row of the file is either in a table or among its `rejected`
+rows, never lost. `values` interprets the values.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from tapgnn.events import Ints
 
 
 @dataclass(frozen=True)
-class Table:
-    """Some rows: raw columns [E] (series, or lists of JSON values), the place [E] of each, and what is no row."""
+class RawTable:
+    """Raw columns [E] (series, or lists of JSON values), the place [E] of each row in the file, and rejected rows."""
 
     columns: dict[str, Any]
     places: Ints
@@ -25,22 +25,22 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Source:
-    """A file of events. `read(names)` gives its rows; places count lines of text, or rows of Parquet."""
+class TableSource:
+    """A file of events. `read(names)` yields its rows; `place` says what positions count, lines or rows (Parquet)."""
 
     name: str
     format: str
     columns: list[str]
-    read: Callable[[Sequence[str]], Iterator[Table]]
+    read: Callable[[Sequence[str]], Iterator[RawTable]]
     place: str = "line"
     by_position: bool = False
     typed: bool = False
 
 
 def checked_names(file: str, names: Sequence[str]) -> list[str]:
-    """The names of the columns of a file, each of them once; an empty one becomes its place."""
+    """The column names of a file, which must be distinct; an empty name becomes 'column' and its number."""
     named = [name or f"column {place + 1}" for place, name in enumerate(names)]
     name, count = Counter(named).most_common(1)[0] if named else ("", 1)
     if count > 1:
-        raise DataError(f"{file}: {count} columns are called {name[:40]!r}; give each its own name")
+        raise DataError(f"{file}: {count} columns are named {name[:40]!r}; give each column its own name")
     return named

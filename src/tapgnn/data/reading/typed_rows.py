@@ -1,4 +1,4 @@
-"""Batch: rows of a file with their values, and how a table becomes one; `values` has the rules."""
+"""TypedRows: rows of a file as ids, times, labels and features, converted from a raw table by the rules of `values`."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.data.reading.columns import Layout
-from tapgnn.data.reading.table_source import Source, Table
+from tapgnn.data.reading.columns import ColumnRoles
+from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import (
     Bools,
     convert_labels,
@@ -25,8 +25,8 @@ from tapgnn.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True)
-class Batch:
-    """Rows with their values: `src`, `dst` [E] integers or objects, `time` [E], `features` [E, f], `labels` [E]."""
+class TypedRows:
+    """Converted rows: `src`, `dst` [E] integers or objects, `time` [E], `features` [E, f], `labels` [E]."""
 
     src: NDArray[Any]
     dst: NDArray[Any]
@@ -35,32 +35,33 @@ class Batch:
     labels: Ints | None
     places: Ints
 
-    def __getitem__(self, rows: slice | Bools) -> Batch:
-        return Batch(*(None if column is None else column[rows] for column in self._columns()))  # type: ignore[arg-type]
+    def take(self, rows: slice | Bools) -> TypedRows:
+        """Some of the rows."""
+        return TypedRows(*(None if column is None else column[rows] for column in self._columns()))  # type: ignore[arg-type]
 
     def _columns(self) -> tuple[NDArray[Any] | None, ...]:
         return self.src, self.dst, self.time, self.features, self.labels, self.places
 
     @staticmethod
-    def joined(batches: Sequence[Batch]) -> Batch:
-        """One batch after the other."""
+    def joined(batches: Sequence[TypedRows]) -> TypedRows:
+        """The rows of all batches, in order."""
         columns = zip(*(batch._columns() for batch in batches), strict=True)
-        return Batch(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # type: ignore[arg-type]
+        return TypedRows(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # type: ignore[arg-type]
 
     def events(self, vocabulary: Vocabulary) -> Events:
         """These rows as events."""
         return Events.from_arrays(self.src, self.dst, self.time, self.features, self.labels, vocabulary)
 
 
-class Gathering:
-    """The rows of a whole file, gathered batch by batch: ids become numbers as they come, and a column is held once."""
+class RowCollector:
+    """Collects the rows of a file: ids become numbers immediately, and only one copy of a column is kept."""
 
     def __init__(self) -> None:
         self._names = Vocabulary()
         self._columns: list[list[NDArray[Any] | None]] = [[] for _ in range(5)]
         self._sorted, self._last = True, -np.inf
 
-    def add(self, batch: Batch) -> None:
+    def add(self, batch: TypedRows) -> None:
         """Add rows."""
         kind = np.int64 if batch.src.dtype == batch.dst.dtype == np.int64 else object
         ends = np.empty(2 * len(batch.time), dtype=kind)
@@ -73,7 +74,7 @@ class Gathering:
         self._last = float(batch.time[-1])
 
     def events(self, vocabulary: Vocabulary) -> Events:
-        """The rows as events, sorted by time (stable), with ids numbered in order of first appearance."""
+        """The rows as events, sorted by time (stable), with ids in order of first appearance."""
         time = _joined(self._columns[2])
         order = None if self._sorted else np.argsort(time, kind="stable")
         src, dst, features, labels = (
@@ -89,7 +90,7 @@ class Gathering:
 
 
 def _joined(parts: list[NDArray[Any] | None]) -> Any:
-    """One column of all parts, each of which is let go as soon as it is copied; None where there is no such column."""
+    """The concatenation of all parts, each freed as soon as it is copied; None if there is no such column."""
     first = parts[0]
     if first is None:
         return None
@@ -113,8 +114,10 @@ def _by_appearance(src: Ints, dst: Ints, size: int) -> Ints:
     return np.argsort(first, kind="stable")
 
 
-def convert_table(table: Table, layout: Layout, source: Source) -> tuple[Batch, int, tuple[int, str] | None]:
-    """The good rows, how many are bad, and the place and fault of the first of those."""
+def convert_table(
+    table: RawTable, roles: ColumnRoles, source: TableSource
+) -> tuple[TypedRows, int, tuple[int, str] | None]:
+    """The good rows, the number of bad ones, and the position and fault of the first bad one."""
     raw, checks = table.columns, []
 
     def checked(role: str, name: str, convert: Callable[[Any, str], tuple[NDArray[Any], Bools]]) -> NDArray[Any]:
@@ -123,13 +126,13 @@ def convert_table(table: Table, layout: Layout, source: Source) -> tuple[Batch, 
         return values
 
     ids = convert_typed_ids if source.typed else convert_text_ids
-    src, dst = checked("src", layout.src, ids), checked("dst", layout.dst, ids)
-    time = checked("time", layout.time, convert_times)
-    labels = None if layout.label is None else checked("label", layout.label, convert_labels)
-    vectors = [checked(f"feature {name}", name, convert_numbers) for name in layout.features]
+    src, dst = checked("src", roles.src, ids), checked("dst", roles.dst, ids)
+    time = checked("time", roles.time, convert_times)
+    labels = None if roles.label is None else checked("label", roles.label, convert_labels)
+    vectors = [checked(f"feature {name}", name, convert_numbers) for name in roles.features]
     features = np.column_stack(vectors) if vectors else None
 
-    batch = Batch(src, dst, time, features, labels, table.places)
+    batch = TypedRows(src, dst, time, features, labels, table.places)
     good = np.logical_and.reduce([mask for _, _, mask in checks])
     faults = table.rejected[:1]
     bad = len(table.rejected) + int((~good).sum())
@@ -137,5 +140,5 @@ def convert_table(table: Table, layout: Layout, source: Source) -> tuple[Batch, 
         row = int(np.flatnonzero(~good)[0])
         role, cells = next((role, cells) for role, cells, mask in checks if not mask[row])
         faults = [*faults, (int(table.places[row]), explain(role, cells[row]))]
-        batch = batch[good]
+        batch = batch.take(good)
     return batch, bad, min(faults) if faults else None

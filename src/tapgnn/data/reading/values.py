@@ -1,14 +1,14 @@
 """Values: raw columns -> ids, times, labels and features, each with a mask of the good ones.
 
     ids    in text (CSV, TSV, edges, SNAP) an id written as a plain integer is an integer, any other is a string; the
-           rule looks at one id only, so that files, chunks and queries agree. Parquet and JSON keep their types.
-           JODIE numbers users and items apart: user 7 becomes 'u7', item 7 'i7'
-    time   a finite number below 2^53, or an ISO date or datetime, which becomes seconds since 1970 (UTC where it
-           names no offset)
-    label  a whole number; true and false are 1 and 0
-    f0...  finite numbers in float32
+           rule applies to each id separately, so that files, chunks and queries agree. Parquet and JSON keep their
+           types. JODIE numbers users and items separately: user 7 becomes 'u7', item 7 'i7'
+    time   a finite number below 2^53, or an ISO date or datetime, converted to seconds since 1970 (UTC unless it has
+           an offset)
+    label  an integer; true and false are 1 and 0
+    f0...  finite float32 numbers
 
-A raw column is a series, or a list of JSON values; a bad value is masked, a column of a wrong type is an error.
+A raw column is a series, or a list of JSON values; a bad value is masked, a column of the wrong type is an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Bools = NDArray[np.bool_]
 
 
 def convert_text_ids(raw: pl.Series, what: str) -> tuple[NDArray[Any], Bools]:
-    """Plain integers as integers, anything else as it stands."""
+    """Plain integers as integers, anything else as a string."""
     good = (raw.is_not_null() & ~raw.str.contains("\n", literal=True).fill_null(False)).to_numpy()
     plain = raw.str.contains(INTEGER.pattern).fill_null(False)
     numbers = raw.zip_with(plain, pl.Series([None], dtype=pl.String)).cast(pl.Int64, strict=False)
@@ -48,7 +48,7 @@ def convert_text_ids(raw: pl.Series, what: str) -> tuple[NDArray[Any], Bools]:
 
 
 def convert_typed_ids(raw: pl.Series | list[Any], what: str) -> tuple[NDArray[Any], Bools]:
-    """Integers and strings as they are; nothing else is an id."""
+    """Integers and strings unchanged; nothing else is an id."""
     if isinstance(raw, list):
         good = np.array([is_id(value) for value in raw], dtype=np.bool_)
         if good.all() and not any(isinstance(value, str) for value in raw):
@@ -60,25 +60,25 @@ def convert_typed_ids(raw: pl.Series | list[Any], what: str) -> tuple[NDArray[An
         numbers = raw.cast(pl.Int64, strict=False)
         return numbers.fill_null(0).to_numpy(), numbers.is_not_null().to_numpy()
     if raw.dtype not in (pl.String, pl.Categorical, pl.Enum):
-        raise DataError(f"{what} is of type {raw.dtype}, but ids are integers or strings; convert the column")
+        raise DataError(f"{what} has type {raw.dtype}, but ids must be integers or strings; convert the column")
     names = raw.cast(pl.String)
     return _strings(names), (names.is_not_null() & (names != "").fill_null(False)).to_numpy()
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value can be an id: a string that UTF-8 can hold, or an integer of 64 bits."""
+    """Whether a value can be an id: a string that UTF-8 can encode, or a 64-bit integer."""
     if isinstance(value, str):
         return value != "" and _is_unicode(value)
     return type(value) is int and -(2**63) <= value < 2**63
 
 
 def _is_unicode(text: str) -> bool:
-    """False for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    """False for half a surrogate pair, which JSON can express but UTF-8 cannot."""
     return text.isascii() or not re.search("[\ud800-\udfff]", text)
 
 
 def _strings(names: pl.Series) -> NDArray[Any]:
-    """Text as objects, one object for equal ones: a log repeats its ids often."""
+    """Strings as objects, shared between equal ones: a log often repeats its ids."""
     values = np.empty(len(names), dtype=object)
     values[:] = [None if name is None else sys.intern(name) for name in names.to_list()]
     return values
@@ -96,7 +96,7 @@ def convert_times(raw: pl.Series | list[Any], what: str) -> tuple[Floats, Bools]
     elif cells.dtype in (pl.Date, pl.Datetime):
         seconds = _seconds(cells)
     else:
-        raise DataError(f"{what} is of type {cells.dtype}, but times are numbers or dates; convert the column")
+        raise DataError(f"{what} has type {cells.dtype}, but times must be numbers or dates; convert the column")
     values = seconds.fill_null(np.nan).to_numpy()
     return values, np.abs(values) < LARGEST_TIME
 
@@ -116,10 +116,10 @@ def _seconds(moments: pl.Series) -> pl.Series:
 
 
 def convert_labels(raw: pl.Series | list[Any], what: str) -> tuple[Ints, Bools]:
-    """Whole numbers [E], also where they are written as text, floats or truth values."""
+    """Integers [E], also from text, floats or booleans."""
     cells = _text([int(cell) if isinstance(cell, bool) else cell for cell in raw]) if isinstance(raw, list) else raw
     if not (cells.dtype in (pl.String, pl.Boolean) or cells.dtype.is_numeric()):
-        raise DataError(f"{what} is of type {cells.dtype}, but labels are whole numbers; convert the column")
+        raise DataError(f"{what} has type {cells.dtype}, but labels must be integers; convert the column")
     if cells.dtype == pl.String:
         cells = cells.replace(_TRUTH)
     values = cells.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy()
@@ -128,10 +128,12 @@ def convert_labels(raw: pl.Series | list[Any], what: str) -> tuple[Ints, Bools]:
 
 
 def convert_numbers(raw: pl.Series | list[Any], what: str) -> tuple[NDArray[np.float32], Bools]:
-    """Features [E] in float32, also where they are written as text."""
+    """Features [E] in float32, also from text."""
     cells = _text(raw) if isinstance(raw, list) else raw
     if not (cells.dtype in (pl.String, pl.Boolean) or cells.dtype.is_numeric()):
-        raise DataError(f"{what} is of type {cells.dtype}, but a feature is a number; give each feature its own column")
+        raise DataError(
+            f"{what} has type {cells.dtype}, but features must be numbers; give each feature its own column"
+        )
     values = cells.cast(pl.Float32, strict=False).fill_null(np.nan).to_numpy()
     return values, np.isfinite(values)
 
@@ -148,7 +150,7 @@ def _cell(value: Any) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Whether a text is a number as files write it."""
+    """Whether a text is a number as written in files."""
     try:
         float(text)
     except ValueError:
@@ -157,23 +159,23 @@ def is_number(text: str) -> bool:
 
 
 def explain(role: str, value: Any) -> str:
-    """Why a value cannot play its role."""
+    """Why a value is not valid for its role."""
     if value is None or value == "":
         return f"{role} is empty"
     if role in ("src", "dst"):
-        expected = "an integer of 64 bits or a string of one line"
+        expected = "a 64-bit integer or a one-line string"
     elif role == "label":
-        expected = "a whole number"
+        expected = "an integer"
     elif role != "time":
-        expected = "a finite number in float32"
+        expected = "a finite float32 number"
     elif is_number(str(value)):
-        expected = "finite and below 2^53, where float64 still counts in ones"
+        expected = "finite and below 2^53, the limit of exact integers in float64"
     else:
         expected = "a number or an ISO date"
     return f"{role} {shorten(value)} is not {expected}"
 
 
 def shorten(value: Any) -> str:
-    """A value as a message shows it, never longer than a part of a line."""
+    """A value for a message, shortened if it is long."""
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:40]}...{text[-1]}"

@@ -1,9 +1,9 @@
 """The network behind a SIMULATED stream of payments: its accounts and merchants, and what happens to them.
 
-Activity and popularity have heavy tails; days and weeks have their rhythm. Accounts open, move house (their favourite
-merchants change for good) and go on holiday (they change for a while); sales draw customers to a few merchants.
+Activity and popularity are heavy-tailed and follow daily and weekly cycles. Accounts open, move (their favourite
+merchants change permanently) and go on holiday (they change temporarily); sales draw customers to a few merchants.
 
-Everything is drawn once, from the arguments alone; `simulator` draws the payments.
+Everything is drawn once and depends only on the arguments; `payment_stream` draws the payments.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from tapgnn.events import Floats, Ints
 
 START = 1_704_067_200.0  # Monday 1 January 2024, 00:00 UTC
 HOUR, DAY = 3_600.0, 86_400.0
-NETWORK, EVERYDAY, PLAN, CAMPAIGN = range(4)  # what a generator is for: part of its seed
+NETWORK, EVERYDAY, PLAN, CAMPAIGN = range(4)  # the purpose of a generator, part of its seed
 
 _CATEGORY_LEVELS = np.array([3.2, 3.0, 3.7, 4.6, 5.0, 3.9, 4.2, 3.3])  # mean log amount, groceries first
 
 
 @dataclass(frozen=True)
 class SimulatedNetwork:
-    """The truth behind a simulated stream: its people and shops, and what happens to them, in seconds since START.
+    """The ground truth of a simulated stream, with times in seconds since START.
 
-    order [A], founders      accounts from the most to the least active; those of them that exist from the start
-    opens, moves [A]         when an account opens (0: a founder) and moves house (inf: never)
-    leaves, returns [A]      its holiday (inf: none)
+    order [A], founders      accounts from the most to the least active; those that exist from the start
+    opens, moves [A]         when an account opens (0: a founder) and moves to another region (inf: never)
+    leaves, returns [A]      start and end of its holiday (inf: none)
     home [A, 2], resort [A]  its region before and after the move, and on holiday
     favourites [A, 2, 8]     its merchants before and after the move, from the most to the least visited
     contacts [A, 6]          the accounts that it pays
-    spending [A], level [M]  log amounts: how much more an account pays than others, what is usual at a merchant
-    border [R+2]             merchants border[r] to border[r+1] are of region r, most popular first; the last is online
-    sales [S, 2], bargains [S, 10]   first and last moment of each sale, and its merchants
-    edges, expected          the rhythm: the share of everyday payments made before each edge
+    spending [A], level [M]  log amounts: offset of an account, typical amount at a merchant
+    border [R+2]             merchants border[r] to border[r+1] are in region r, most popular first; the last is online
+    sales [S, 2], bargains [S, 10]   start and end of each sale, and its merchants
+    edges, expected          the activity cycle: the share of everyday payments made before each edge
     """
 
     seed: int
@@ -70,7 +70,7 @@ class SimulatedNetwork:
         return [f"a{n:0{wide}d}" if n < split else f"m{n - split:0{narrow}d}" for n in nodes.tolist()]
 
     def second(self, quantile: Floats) -> Floats:
-        """The whole second in which this share of the everyday payments has been made."""
+        """The whole second by which this share of the everyday payments has been made."""
         moment = np.interp(quantile, self.expected, self.edges)
         return np.asarray(np.floor(np.minimum(moment, self.edges[-1] - 1)))
 
@@ -81,7 +81,7 @@ def simulated_network(
     """The network behind the stream that `simulate` draws from the same arguments."""
     if accounts < 50 or merchants < 20 or not 1 <= days < np.inf or seed < 0:
         raise ConfigError(
-            f"a simulation needs 50 accounts, 20 merchants, 1 day and a seed of 0 or more, "
+            f"a simulation needs at least 50 accounts, 20 merchants, 1 day and a seed of 0 or more, "
             f"not accounts={accounts}, merchants={merchants}, days={days}, seed={seed}"
         )
     rng = np.random.default_rng([seed, NETWORK])
@@ -119,7 +119,7 @@ def simulated_network(
 
 
 def _rhythm(edges: Floats, sales: Floats) -> Floats:
-    """The share of payments made before each edge: quiet nights, busy noons and evenings, full weekends, sales."""
+    """The share of payments made before each edge: quiet nights, busy noons, evenings and weekends, and sales."""
     middle = (edges[1:] + edges[:-1]) / 2
     hour, weekday = middle % DAY / HOUR, (middle // DAY).astype(np.int64) % 7
     daily = 0.08 + np.exp(-(((hour - 12.5) / 3.0) ** 2)) + 1.2 * np.exp(-(((hour - 18.5) / 2.2) ** 2))
@@ -130,7 +130,7 @@ def _rhythm(edges: Floats, sales: Floats) -> Floats:
 
 
 def ranked(uniform: Floats, size: Ints | int, skew: float) -> Ints:
-    """Ranks below `size` from uniform numbers, rank r in proportion to about r^(1/skew - 1)."""
+    """Ranks below `size` from uniform numbers, rank r with probability proportional to about r^(1/skew - 1)."""
     return np.asarray(size * uniform**skew).astype(np.int64)
 
 

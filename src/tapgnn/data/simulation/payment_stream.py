@@ -1,19 +1,19 @@
 """A SIMULATED payment network: no account, merchant, payment or fraud in it is real.
 
-Accounts pay merchants and one another. Activity and popularity have heavy tails; days and weeks have their rhythm.
-Habits change for good (an account moves house, and its favourite merchants change) and for a while (a holiday, a sale);
-new accounts open. About one event in 140 belongs to a fraud ring and carries label 1:
+Accounts pay merchants and each other. Activity and popularity are heavy-tailed and follow daily and weekly cycles.
+Habits change permanently (an account moves, and its favourite merchants change) and temporarily (a holiday, a sale);
+new accounts open. About one event in 140 belongs to a fraud ring and has label 1:
 
     card testing         stolen cards of many accounts try small amounts at one online merchant within about an hour
-    mule cycle           money goes round a ring of accounts within hours, a little less at every hop
-    collusive merchant   the same few accounts, strangers to its region, keep paying one merchant for days
+    mule cycle           money circulates in a ring of accounts within hours, a little less at every hop
+    collusive merchant   the same few accounts from other regions keep paying one merchant for days
 
-Amount, channel and hour of a fraudulent payment are like those of many honest ones: who pays whom, and when, gives it
-away.
+Amount, channel and hour of a fraudulent payment resemble those of many legitimate ones: who pays whom, and when, gives
+it away.
 
-Invariants. The stream depends on the arguments alone, bit for bit, whatever the chunk size: everyday payments are drawn
-in blocks of fixed size and every fraud campaign on its own, each from a generator seeded by its number. Memory is
-O(accounts + merchants + chunk), and one row per fraud campaign (about one per 1,600 events).
+Invariants. The stream depends only on the arguments, bit for bit, whatever the chunk size: everyday payments are drawn
+in blocks of fixed size and every fraud campaign separately, each from a generator seeded by its number. Memory is
+O(accounts + merchants + chunk), plus one row per fraud campaign (about one per 1,600 events).
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypedDict, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.data.chunking import cut_between_instants
 from tapgnn.data.simulation.payment_network import (
     CAMPAIGN,
     DAY,
@@ -47,7 +48,7 @@ TESTING, MULES, COLLUSION = range(3)
 _BLOCK = 65_536
 _FEW = 40
 _TRANSFER_LEVEL = 4.0
-_CAMPAIGN_LASTS = np.array([HOUR, 12 * HOUR, 3 * DAY])  # by kind, in time of average traffic
+_CAMPAIGN_LASTS = np.array([HOUR, 12 * HOUR, 3 * DAY])  # by kind, at average traffic
 
 
 class _Columns(NamedTuple):
@@ -75,8 +76,8 @@ class _Plan(NamedTuple):
     shop: Ints
 
 
-class Circumstances(TypedDict, total=False):
-    """What a simulation takes beside the number of events; the defaults are those of `simulate_stream`."""
+class SimulationOptions(TypedDict, total=False):
+    """The options of a simulation besides the number of events; the defaults are those of `simulate_stream`."""
 
     accounts: int
     merchants: int
@@ -85,14 +86,14 @@ class Circumstances(TypedDict, total=False):
     fraud: float
 
 
-def simulate(events: int = 100_000, **circumstances: Unpack[Circumstances]) -> Events:
-    """The whole simulated log at once, with features (named by FEATURES) and labels (1 = fraud).
+def simulate(events: int = 100_000, **options: Unpack[SimulationOptions]) -> Events:
+    """The whole simulated log, with features (named by FEATURES) and labels (1 = fraud).
 
     >>> log = simulate(events=1_000, accounts=200, merchants=50, days=7)
     >>> len(log), log.features.shape, log.vocabulary.ids[:2]
     (1000, (1000, 7), ['a00046', 'a00013'])
     """
-    return next(simulate_stream(events, chunk=max(events, 1), **circumstances))
+    return next(simulate_stream(events, chunk=max(events, 1), **options))
 
 
 def simulate_stream(
@@ -104,24 +105,24 @@ def simulate_stream(
     fraud: float = 0.007,
     chunk: int = 100_000,
 ) -> Iterator[Events]:
-    """The same simulated log piece by piece, cut as `Events.chunks(chunk)` would cut it, in bounded memory.
+    """The simulated log in pieces, cut as `Events.chunks(chunk)` would cut it, in bounded memory.
 
     The pieces share one vocabulary, which grows with them in order of first appearance.
     """
     network = simulated_network(accounts, merchants, days, seed)
     if events < 1 or chunk < 1 or not 0 <= fraud <= 0.5:
         raise ConfigError(
-            f"a simulation needs at least one event, chunks of at least one and a fraud share from 0 to 0.5, "
+            f"a simulation needs at least one event, chunks of at least one event and a fraud share from 0 to 0.5, "
             f"not events={events}, chunk={chunk}, fraud={fraud}"
         )
     plan = _planned(network, round(events * fraud))
-    return _numbered(network, _pieces(_blocks(network, plan, events), chunk))
+    return _numbered(network, cut_between_instants(_blocks(network, plan, events), chunk, _joined))
 
 
 def _planned(network: SimulatedNetwork, wanted: int) -> _Plan:
-    """Campaigns of 6 to 16 events, `wanted` in all; a ring stages about five of them within two fifths of the span.
+    """Campaigns of 6 to 16 events, `wanted` in total; a ring runs about five of them within two fifths of the span.
 
-    Where they are few they are smaller and come at even distances, so that every part of a short log has some.
+    If there are few, they are smaller and evenly spaced, so that every part of a short log has some.
     """
     rng = np.random.default_rng([network.seed, PLAN])
     most = max(2, wanted // 8)
@@ -149,7 +150,7 @@ def _planned(network: SimulatedNetwork, wanted: int) -> _Plan:
 
 
 def _campaign(network: SimulatedNetwork, plan: _Plan, number: int) -> _Columns:
-    """The events of one fraud campaign, in order of time; they follow the rhythm of the everyday ones."""
+    """The events of one fraud campaign, in order of time; they follow the activity cycle of everyday payments."""
     rng = np.random.default_rng([network.seed, CAMPAIGN, number])
     ring, size = plan.ring[number], int(plan.size[number])
     kind, members, shop = ring % 3, plan.members[ring], plan.shop[ring]
@@ -204,13 +205,13 @@ def _everyday(network: SimulatedNetwork, block: int, first: int, size: int, tota
 
 
 def _opened(network: SimulatedNetwork, account: Ints, time: Floats, rng: np.random.Generator) -> Ints:
-    """The account, or a founder in its place where it has not opened yet."""
+    """The account, or a founder in its place if it has not opened yet."""
     founder = network.founders[ranked(rng.random(len(account)), len(network.founders), 2.5)]
     return np.where(network.opens[account] <= time, account, founder)
 
 
 def _blocks(network: SimulatedNetwork, plan: _Plan, events: int) -> Iterator[_Columns]:
-    """The stream in blocks that ascend in time; an instant may go on in the next block."""
+    """The stream in blocks of ascending time; an instant may continue in the next block."""
     total = events - int(plan.size.sum())
     pending, begun = _joined([]), 0
     for block, first in enumerate(range(0, total, _BLOCK)):
@@ -225,28 +226,6 @@ def _blocks(network: SimulatedNetwork, plan: _Plan, events: int) -> Iterator[_Co
         merged = _joined([_everyday(network, block, first, size, total), pending.take(due)])
         yield merged.take(np.argsort(merged.time, kind="stable"))
         pending = pending.take(~due)
-
-
-def _pieces(blocks: Iterator[_Columns], size: int) -> Iterator[_Columns]:
-    """The stream in pieces of at least `size` events (the last may be smaller) that end between instants."""
-    held: list[_Columns] = []
-    for block in blocks:
-        held.append(block)
-        if sum(len(columns.time) for columns in held) <= size:
-            continue
-        log, start = _joined(held), 0
-        while start + size < len(log.time):
-            stop = int(np.searchsorted(log.time, log.time[start + size - 1], side="right"))
-            if stop == len(log.time):
-                break
-            yield log.take(slice(start, stop))
-            start = stop
-        held = [log.take(slice(start, None))]
-    rest = _joined(held)
-    while len(rest.time):
-        stop = int(np.searchsorted(rest.time, rest.time[min(size, len(rest.time)) - 1], side="right"))
-        yield rest.take(slice(0, stop))
-        rest = rest.take(slice(stop, None))
 
 
 def _joined(parts: list[_Columns]) -> _Columns:

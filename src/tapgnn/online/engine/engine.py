@@ -17,9 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import numba
 import numpy as np
-import torch
 
 from tapgnn.errors import ConfigError, JournalError, StateError
 from tapgnn.estimator import TAPGNN
@@ -35,6 +33,7 @@ from tapgnn.online.journal.journal import Journal, open_journal
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.online.journal.undo_and_migrate import Rewriting, without_event, without_node
+from tapgnn.threads import set_threads
 from tapgnn.vocabulary import Id
 
 __all__ = ["Engine", "Live", "Outcome", "Receipt", "Request"]
@@ -73,9 +72,7 @@ class Engine(Questions):
         """
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
-        numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-        # Last: numba resets the threads of OpenMP, which are torch's.
-        torch.set_num_threads(threads)
+        set_threads(threads)
         wishes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = journal if isinstance(journal, Journal) else open_journal(str(journal))
         try:
@@ -102,7 +99,7 @@ class Engine(Questions):
                 return
             self._closed = True
             try:
-                if not self._writer.broken and not self._journal.doubtful:
+                if not (self._writer.broken or self._journal.doubtful or self._journal.lost):
                     self._writer.checkpoints.write()
             finally:
                 self._journal.close()
@@ -251,6 +248,13 @@ class Engine(Questions):
                 "model": fold.origin.digest,
                 "policy": fold.policy.to_dict(),
             }
+
+    def check_sound(self) -> None:
+        """Refuse to go on where nothing can be taken in until the engine is opened again."""
+        self._check_open()
+        self._writer.check_sound()
+        if self._journal.lost:
+            raise JournalError(f"{self._journal.name}: the connection was lost; open the engine again when it is back")
 
     def state_digest(self) -> str:
         """The sha256 of all that was folded: ids, arena rows, clock, counters, policy, held events."""

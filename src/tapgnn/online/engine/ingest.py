@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
-from tapgnn.errors import EventError, JournalError, StateError, TapgnnError
+from tapgnn.errors import EventError, JournalError, OutcomeUnknownError, StateError, TapgnnError
 from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.online.engine.clock_forecast import Outlook
@@ -24,6 +24,11 @@ from tapgnn.online.journal.record import Entry, Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 
 log = logging.getLogger(__name__)
+
+UNKNOWN = (
+    "it is not known whether this batch is in the journal; open the engine again, and send the batch again only if it "
+    "has a producer and a sequence ({})"
+)
 
 
 @dataclass(frozen=True)
@@ -151,15 +156,15 @@ class Writer:
 
     def _commit(self, ready: Sequence[tuple[Outcome, Request, Batch, Entry]]) -> None:
         """Append what is ready in one transaction and apply it; what the journal cannot take, it takes nothing of."""
-        try:
-            records = self.journal.append([entry for *_, entry in ready])
-        except JournalError as error:
-            for outcome, request, *_ in ready:
-                outcome.error = error
-                request.tell(outcome)
-            return
-        # Where this ends early, the rest is journalled and not applied.
+        # Where this ends early, some of it may be journalled and not applied.
         with self._whole():
+            try:
+                records = self.journal.append([entry for *_, entry in ready])
+            except JournalError as error:
+                for outcome, request, *_ in ready:
+                    outcome.error = OutcomeUnknownError(UNKNOWN.format(error)) if self.journal.doubtful else error
+                    request.tell(outcome)
+                return
             for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
                 late = self.fold.outlook().late(batch)
                 outcome.answers = self.apply(record, batch, request.ask)

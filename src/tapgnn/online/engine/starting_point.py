@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 
 from tapgnn.errors import ConfigError, ModelFileError
-from tapgnn.estimator import TAPGNN
+from tapgnn.estimator import FILE, TAPGNN
 from tapgnn.events import Ints
 from tapgnn.model import EventClassifier, Model, State, load_model, model_hash, save_model
 from tapgnn.model.features.node_statistics import COUNT, both_roles
-from tapgnn.model.files import load_state
+from tapgnn.model.files import STATE, holds_file, load_state
 from tapgnn.online.journal.state_rows import hash_rows
 from tapgnn.unfold import SOURCE
 from tapgnn.vocabulary import Id
@@ -51,7 +51,7 @@ class Origin:
             raise ConfigError(f"start is one of {', '.join(STARTS)}, not {start!r}")
         pool: Ints | None = None
         classifier: EventClassifier | None = None
-        if isinstance(source, TAPGNN) or (Path(source) / "estimator.safetensors").is_file():
+        if isinstance(source, TAPGNN) or holds_file(source, FILE):
             fitted = source if isinstance(source, TAPGNN) else TAPGNN.load(source)
             model, state, classifier = fitted.model_, fitted.state_, fitted.classifier_
             pool = _items(state, fitted.candidates_)
@@ -92,8 +92,7 @@ class Origin:
 
 
 def _saved_state(model: Model, folder: Path) -> State:
-    path = folder / "state.safetensors"
-    return load_state(path, model_hash(folder)) if path.is_file() else model.empty_state()
+    return load_state(folder, model) if holds_file(folder, STATE) else model.empty_state()
 
 
 def _hash_state(state: State) -> str:

@@ -147,6 +147,11 @@ class Journal(ABC):
             dropped = self.run("SELECT dropped FROM producers WHERE name = ?", (producer,))[0][0]
             return Record(0, Kind.EVENTS, producer, sequence, b"") if sequence <= dropped else None
 
+    @property
+    def lost(self) -> bool:
+        """Whether the database is out of reach until the journal is opened again."""
+        return False
+
     def check_certain(self) -> None:
         """Refuse to go on after a commit of which it is not known whether it happened."""
         if self.doubtful:

@@ -86,6 +86,11 @@ class PostgresJournal(Journal):
                     self.connection.execute("ROLLBACK")
                 raise
 
+    @property
+    def lost(self) -> bool:
+        """Whether the session has ended, with or without our doing."""
+        return bool(self.connection.closed)
+
     def _commit(self) -> None:
         try:
             self.connection.execute("COMMIT")

@@ -1,25 +1,26 @@
-"""The application: routes, page, health and metrics, behind the guard."""
+"""The application: routes, page, health and metrics, each with the scope it needs, behind the guard."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import json
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from typing import Any
 
 import anyio
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.types import ASGIApp
 
 from tapgnn import __version__
 from tapgnn.errors import TapgnnError
 from tapgnn.model import Config
+from tapgnn.online.server.event_parsing import JSON
 from tapgnn.online.server.http_errors import RETRY_SECONDS, RefusalError, problem, refusal_of
-from tapgnn.online.server.middleware import Guard
+from tapgnn.online.server.middleware import Guard, GuardedRoute, OpenRoute, ReadRoute
 from tapgnn.online.server.openapi import document, refusals
 from tapgnn.online.server.prometheus_metrics import CONTENT_TYPE
 from tapgnn.online.server.routes import Routes
@@ -29,7 +30,7 @@ KINDS = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "
 KINDS |= {"svg": "image/svg+xml"}
 
 
-def make_app(service: Service, config: Config) -> ASGIApp:
+def make_app(service: Service, config: Config) -> Guard:
     """The application over a service, which it starts and closes."""
 
     @asynccontextmanager
@@ -38,58 +39,61 @@ def make_app(service: Service, config: Config) -> ASGIApp:
         yield
         await anyio.to_thread.run_sync(service.close)
 
-    app = FastAPI(title="tapgnn", version=__version__, lifespan=lifespan, docs_url=None, redoc_url=None)
-    routes = Routes(service, config)
-    app.include_router(routes.router())
-    _add_health(app, service)
-    assets = _add_page(app)
+    # Its own route to the document would be one without a scope.
+    app = FastAPI(title="tapgnn", version=__version__, lifespan=lifespan, openapi_url=None)
+    app.router.route_class = GuardedRoute
+    routes, settings = Routes(service, config), service.settings
+    routes.add_to(app.router)
+    _add_health(app.router, service)
+    _add_page(app.router)
+    described = document(app, routes.bodies, settings.tokens is not None)
+    _add_file(app.router, "/openapi.json", json.dumps(described).encode(), JSON)
     _add_handlers(app)
-    secured = service.settings.tokens is not None
-    app.openapi = lambda: document(app, routes.bodies, secured)  # type: ignore[method-assign]
-    paths = frozenset(app.openapi()["paths"]) | assets
-    settings = service.settings
-    return Guard(app, paths, settings.tokens, settings.limits, service.metrics.answered)
+    return Guard(app, settings.tokens, settings.limits, service.metrics.answered)
 
 
-def _add_health(app: FastAPI, service: Service) -> None:
-    @app.get("/healthz", responses=refusals())
+def _add_health(router: APIRouter, service: Service) -> None:
     async def healthz() -> dict[str, str]:
         """Whether the process answers."""
         return {"status": "alive"}
 
-    @app.get("/readyz", responses=refusals(503))
     async def readyz() -> dict[str, str]:
-        """Whether the journal is replayed and events are taken."""
-        if not service.ready:
-            why = str(service.failure or "the journal is being replayed, or the server is stopping")
-            raise RefusalError(503, why, {"Retry-After": str(RETRY_SECONDS)})
+        """Whether the journal is replayed and events are taken; if not, why."""
+        trouble = service.trouble
+        if trouble is not None:
+            raise RefusalError(503, " ".join(trouble.split()), {"Retry-After": str(RETRY_SECONDS)})
         return {"status": "ready"}
 
-    @app.get("/metrics", responses={**refusals(), 200: {"content": {"text/plain": {}}}}, response_class=Response)
     async def metrics() -> Response:
         """Everything that is counted, for Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
+    text: dict[int | str, Any] = {200: {"content": {"text/plain": {}}}}
+    table: tuple[tuple[str, Any, type[GuardedRoute], dict[str, Any]], ...] = (
+        ("/healthz", healthz, OpenRoute, {"responses": refusals()}),
+        ("/readyz", readyz, OpenRoute, {"responses": refusals(503)}),
+        ("/metrics", metrics, ReadRoute, {"responses": {**refusals(), **text}, "response_class": Response}),
+    )
+    for path, handler, kind, described in table:
+        router.add_api_route(path, handler, methods=["GET"], route_class_override=kind, **described)
 
-def _add_page(app: FastAPI) -> frozenset[str]:
-    """The page and its files, read once; gives their paths."""
-    folder = files("tapgnn.online.server") / "page"
-    paths = set()
-    for file in folder.iterdir():
+
+def _add_page(router: APIRouter) -> None:
+    """The page and its files."""
+    for file in (files("tapgnn.online.server") / "page").iterdir():
         kind = KINDS.get(file.name.rpartition(".")[2])
-        if kind is None:
-            continue
-        path = "/" if file.name == "index.html" else f"/page/{file.name}"
-        app.add_api_route(path, _served(file.read_bytes(), kind), methods=["GET"], include_in_schema=False)
-        paths.add(path)
-    return frozenset(paths)
+        if kind is not None:
+            path = "/" if file.name == "index.html" else f"/page/{file.name}"
+            _add_file(router, path, file.read_bytes(), kind)
 
 
-def _served(content: bytes, kind: str) -> Callable[[], Awaitable[Response]]:
+def _add_file(router: APIRouter, path: str, content: bytes, kind: str) -> None:
+    """A file that is open to everybody, kept in memory."""
+
     async def serve() -> Response:
         return Response(content, media_type=kind)
 
-    return serve
+    router.add_api_route(path, serve, methods=["GET"], include_in_schema=False, route_class_override=OpenRoute)
 
 
 def _add_handlers(app: FastAPI) -> None:

@@ -1,4 +1,12 @@
-"""Refusals: why a request was not served, as the status and words of an answer (RFC 9457)."""
+"""Refusals: why a request was not served, as the status and words of an answer (RFC 9457).
+
+Two types of problem tell whether a batch may be sent again without a number:
+
+    urn:tapgnn:problem:nothing-taken      certainly nothing of the request was taken in; it may be sent again
+    urn:tapgnn:problem:outcome-unknown    the batch may be in the journal; only a numbered one may be sent again
+
+Any other 5xx, and no answer at all, must be read as the second.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +21,13 @@ from tapgnn.errors import (
     EventError,
     IrrevocableError,
     LateEventError,
+    OutcomeUnknownError,
     OverloadError,
     QueryError,
     TapgnnError,
     UnavailableError,
 )
+from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
@@ -26,18 +36,22 @@ RETRY_SECONDS = 2
 class RefusalError(Exception):
     """A request that is answered with a status of 4xx or 503, and says why."""
 
-    def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None
+    ) -> None:
         super().__init__(detail)
-        self.status, self.detail, self.headers = status, detail, headers or {}
+        self.status, self.detail, self.headers, self.type = status, detail, headers or {}, type
 
     def answer(self) -> Response:
         """The answer to the one who asked."""
-        return problem(self.status, self.detail, self.headers)
+        return problem(self.status, self.detail, self.headers, self.type)
 
 
-def problem(status: int, detail: str, headers: dict[str, str] | None = None) -> Response:
+def problem(status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None) -> Response:
     """An answer that says why not."""
     body = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail}
+    if type is not None:
+        body["type"] = type
     return Response(json.dumps(body), status, headers, MEDIA_TYPE)
 
 
@@ -48,14 +62,17 @@ def refusal_of(error: TapgnnError) -> RefusalError:
     """
     detail = " ".join(str(error).split())
     if isinstance(error, OverloadError):
-        return RefusalError(429, detail, {"Retry-After": str(error.seconds)})
+        return RefusalError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
     if isinstance(error, LateEventError | IrrevocableError):
         return RefusalError(409, detail)
     if isinstance(error, EventError | QueryError | ConfigError):
         return RefusalError(422, detail)
+    later = {"Retry-After": str(RETRY_SECONDS)}
     if isinstance(error, UnavailableError):
-        return RefusalError(503, detail, {"Retry-After": str(RETRY_SECONDS)})
-    return RefusalError(503, f"the engine cannot do this now: {detail}", {"Retry-After": str(RETRY_SECONDS)})
+        return RefusalError(503, detail, later, NOTHING_TAKEN)
+    if isinstance(error, OutcomeUnknownError):
+        return RefusalError(503, detail, later, OUTCOME_UNKNOWN)
+    return RefusalError(503, f"the engine cannot do this now: {detail}", later)
 
 
 def refusal_of_body(error: ValidationError, what: str = "the body") -> RefusalError:

@@ -4,13 +4,15 @@
 
 What waits together is committed together, each batch as a record of its own. A batch is answered only when it is
 durable and applied. A full queue refuses at once, with the seconds after which another try makes sense; sources, which
-can wait, wait. Closing lets the queue run dry and then closes the engine, which writes its last checkpoint.
+can wait, wait. Closing lets the queue run dry and then closes the engine, which writes its last checkpoint. Where the
+engine broke, a commit is in doubt, or the writer ended in an error, nothing is taken any more until the server is
+started again: `trouble` says why, and the log has said it once.
 """
 
 from __future__ import annotations
 
+import logging
 import math
-import sys
 import threading
 import time
 from collections import deque
@@ -21,13 +23,23 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 
-from tapgnn.errors import OverloadError, QueryError, TapgnnError, UnavailableError
+from tapgnn.errors import (
+    JournalError,
+    OutcomeUnknownError,
+    OverloadError,
+    QueryError,
+    TapgnnError,
+    UnavailableError,
+)
 from tapgnn.events import Floats
 from tapgnn.online.engine.engine import Engine, Outcome, Receipt, Request
+from tapgnn.online.engine.ingest import UNKNOWN
 from tapgnn.online.engine.ingest_scoring import Aspect
 from tapgnn.online.sources import Place
+from tapgnn.threads import set_threads
+
+_log = logging.getLogger("tapgnn.online.server")
 
 # Events committed together: few enough that nobody waits long for those of others.
 TOGETHER = 4_096
@@ -57,8 +69,12 @@ class Job:
 
     def settle(self, outcome: Outcome) -> Taken | None:
         """Answer; gives what was taken, None where it was refused."""
-        if outcome.error is not None or outcome.receipt is None:
-            self.answer.set_exception(outcome.error or TapgnnError("the batch ended without a receipt"))
+        error = outcome.error
+        if isinstance(error, JournalError) and not isinstance(error, OutcomeUnknownError):
+            # The journal is certain that it has nothing of this batch, a full disk for example.
+            error = UnavailableError(str(error))
+        if error is not None or outcome.receipt is None:
+            self.answer.set_exception(error or TapgnnError("the batch ended without a receipt"))
             return None
         answers = {} if outcome.receipt.duplicate else outcome.answers
         taken = Taken(outcome.receipt, answers.get("score"), answers.get("risk"))
@@ -81,7 +97,8 @@ class Intake:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-intake")
         self._change = threading.Condition()
         self._queue: deque[Job] = deque()
-        self._closing = False
+        self._closing = self._told = False
+        self._failure: BaseException | None = None
         self._pace = 10_000.0
         self.queued_events = 0
         self.aspects: tuple[Aspect, ...] = ("score",)
@@ -95,21 +112,22 @@ class Intake:
     def _open(self) -> Engine:
         engine = self._open_engine()
         # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
-        torch.set_num_threads(1)
+        set_threads(1)
         if _can_classify(engine):
             self.aspects = ("score", "risk")
         return engine
 
     @property
-    def ready(self) -> bool:
-        """Whether the journal is replayed and batches are taken."""
-        return self.opened.done() and not self._closing and self.opened.exception() is None
+    def trouble(self) -> str | None:
+        """Why no batch is taken, None while they are."""
+        return self._absent() or self._broken(self.opened.result())
 
     @property
     def engine(self) -> Engine:
         """The engine, once it is open."""
-        if not self.ready:
-            raise UnavailableError(self._why())
+        reason = self._absent()
+        if reason is not None:
+            raise UnavailableError(reason)
         return self.opened.result()
 
     @property
@@ -156,17 +174,38 @@ class Intake:
         return len(self._queue) >= self._most_batches or crowded
 
     def _enqueue(self, job: Job) -> None:
-        engine = self.engine
+        engine, reason = self.engine, self.trouble
+        if reason is not None:
+            raise UnavailableError(reason)
         self._queue.append(job)
         self.queued_events += job.size
         self._thread.submit(self._work, engine)
 
-    def _why(self) -> str:
+    def _absent(self) -> str | None:
+        """Why there is no engine, None where there is one."""
         if self._closing:
             return "the server is stopping"
         if not self.opened.done():
-            return "the journal is being replayed; ask /readyz"
-        return f"the engine could not be opened: {self.opened.exception()}"
+            return "the journal is being replayed"
+        error = self.opened.exception()
+        return None if error is None else f"the engine could not be opened: {error}"
+
+    def _broken(self, engine: Engine) -> str | None:
+        """What went wrong for good, None where nothing did; it is logged when it is first seen."""
+        failure = self._failure
+        try:
+            engine.check_sound()
+            if failure is None:
+                return None
+            kind = type(failure).__name__
+            reason = f"the writer ended in an error ({kind}); start the server again, the journal has everything"
+        except TapgnnError as error:
+            reason = str(error)
+        with self._change:
+            told, self._told = self._told, True
+        if not told:
+            _log.error("not ready", extra={"fields": {"reason": reason}}, exc_info=failure)
+        return reason
 
     def _take(self) -> list[Job]:
         """The batches to commit together, in the order in which they came."""
@@ -195,14 +234,21 @@ class Intake:
         jobs = self._take()
         if not jobs:
             return
+        reason = self._broken(engine)
+        if reason is not None:
+            for job in jobs:
+                job.answer.set_exception(UnavailableError(reason))
+            return
         start = time.perf_counter()
         try:
             engine.observe_many([self._request(job) for job in jobs])
-        finally:
+        except BaseException as error:
+            self._failure = error
             # Nobody waits forever for a batch on whose way something broke.
             for job in jobs:
                 if not job.answer.done():
-                    job.answer.set_exception(sys.exc_info()[1] or TapgnnError("the batch was not taken in"))
+                    job.answer.set_exception(OutcomeUnknownError(UNKNOWN.format(type(error).__name__)))
+        self._broken(engine)
         spent = max(time.perf_counter() - start, 1e-6)
         self._pace += 0.05 * (sum(job.size for job in jobs) / spent - self._pace)
 

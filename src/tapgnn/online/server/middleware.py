@@ -4,7 +4,10 @@ An ASGI layer around the application. It also puts the headers of safety on ever
 about it that has nothing of its content.
 
     no token file      requests must name a loopback host, so that no page of another site can reach the server
-    with a token file  /v1 and /metrics need `Authorization: Bearer ...` with the scope of the path
+    with a token file  `Authorization: Bearer ...` must have the scope that the matched route declares
+
+Who may ask is decided by the route that serves the request, never by the text of its path: a path can be spelt in more
+ways than one. A route that declares no scope serves nobody.
 """
 
 from __future__ import annotations
@@ -14,18 +17,24 @@ import ipaddress
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
+from tapgnn.errors import ConfigError
 from tapgnn.online.server.http_errors import RefusalError
 from tapgnn.online.server.tokens import Tokens
 
 _log = logging.getLogger("tapgnn.online.server")
 
-WRITING = ("/v1/events", "/v1/score-then-observe", "/v1/retract", "/v1/erase")
+Access = Literal["open", "read", "write"]
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -47,24 +56,50 @@ class Limits:
     seconds: float = 30.0
 
 
+class GuardedRoute(APIRoute):
+    """A route that serves whoever has the scope it declares; without a declaration it serves nobody."""
+
+    access: ClassVar[Access | None] = None
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request that the guard admits, and refuse any other before anything of it is read."""
+        scope["tapgnn.admit"](self)
+        await super().handle(scope, receive, send)
+
+
+class OpenRoute(GuardedRoute):
+    """A route that needs no token."""
+
+    access = "open"
+
+
+class ReadRoute(GuardedRoute):
+    """A route that needs a token of any scope."""
+
+    access = "read"
+
+
+class WriteRoute(GuardedRoute):
+    """A route that needs a token with scope write."""
+
+    access = "write"
+
+
 class Guard:
-    """See the module; `answered` is told the path, status and seconds of every request."""
+    """See the module; `answered` is told the path of the route, status and seconds of every request."""
 
     def __init__(
-        self,
-        app: ASGIApp,
-        paths: frozenset[str],
-        tokens: Tokens | None,
-        limits: Limits,
-        answered: Callable[[str, int, float], None],
+        self, app: FastAPI, tokens: Tokens | None, limits: Limits, answered: Callable[[str, int, float], None]
     ) -> None:
-        self._app, self._paths, self._tokens, self._limits = app, paths, tokens, limits
-        self._answered = answered
+        for route in app.routes:
+            if not isinstance(route, GuardedRoute) or route.access is None:
+                raise ConfigError(f"{route} declares no scope; add it as an OpenRoute, a ReadRoute or a WriteRoute")
+        self.app, self._tokens, self._limits, self._answered = app, tokens, limits, answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the start and stop of the application."""
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         start, status = time.perf_counter(), 499
 
@@ -72,6 +107,8 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
+                if status >= 400:
+                    await body.discard()
                 headers = MutableHeaders(scope=message)
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
@@ -79,35 +116,31 @@ class Guard:
 
         body = _Body(receive, self._limits)
         try:
-            self._check(scope)
-            body.check(Headers(scope=scope))
-            await self._app(scope, body.receive, answer)
+            self._check_host(scope)
+            scope["tapgnn.admit"] = partial(self._admit, Headers(scope=scope), body)
+            await self.app(scope, body.receive, answer)
         except RefusalError as refusal:
-            await body.discard()
             await refusal.answer()(scope, receive, answer)
         finally:
             self._note(scope, status, time.perf_counter() - start, body.size)
 
-    def _check(self, scope: Scope) -> None:
-        """Refuse a request that may not be made."""
-        headers, path = Headers(scope=scope), scope["path"]
-        if self._tokens is None:
-            if not is_loopback(urlsplit(f"//{headers.get('host', '')}").hostname or ""):
-                raise RefusalError(421, "without a token file only loopback names are served; use http://127.0.0.1")
-            return
-        if not (path.startswith("/v1/") or path == "/metrics"):
-            return
-        kind, _, text = headers.get("authorization", "").partition(" ")
-        found = self._tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
-        if found is None:
-            ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
-            raise RefusalError(401, "a bearer token of this server is needed: Authorization: Bearer tg_...", ask)
-        if path in WRITING and found != "write":
-            raise RefusalError(403, f"{path} needs a token with scope write; this one may only read")
+    def _check_host(self, scope: Scope) -> None:
+        """Refuse a request that names another host than this machine, where nothing else protects it."""
+        host = Headers(scope=scope).get("host", "")
+        if self._tokens is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+            raise RefusalError(421, "without a token file only loopback names are served; use http://127.0.0.1")
+
+    def _admit(self, headers: Headers, body: _Body, route: GuardedRoute) -> None:
+        """Refuse a request that may not be made of this route, or that says itself that it is too long."""
+        if route.access is None:
+            raise RefusalError(403, f"{route.path} declares no scope and is served to nobody")
+        if self._tokens is not None and route.access != "open":
+            _check_token(headers, self._tokens, route)
+        body.check(headers)
 
     def _note(self, scope: Scope, status: int, seconds: float, size: int) -> None:
-        # Only paths that exist: an unknown one is text of the user's.
-        path = scope["path"] if scope["path"] in self._paths else "(unknown)"
+        # The path of the route, never that of the request, which is text of the user's.
+        path = getattr(scope.get("route"), "path", "(unknown)")
         self._answered(path, status, seconds)
         fields = {
             "method": scope["method"][:10],
@@ -118,6 +151,17 @@ class Guard:
         }
         level = logging.WARNING if status == 500 else logging.INFO
         _log.log(level, "request", extra={"fields": fields})
+
+
+def _check_token(headers: Headers, tokens: Tokens, route: GuardedRoute) -> None:
+    """Refuse a request whose token does not have the scope of the route."""
+    kind, _, text = headers.get("authorization", "").partition(" ")
+    found = tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
+    if found is None:
+        ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
+        raise RefusalError(401, "a bearer token of this server is needed: Authorization: Bearer tg_...", ask)
+    if route.access == "write" and found != "write":
+        raise RefusalError(403, f"{route.path} needs a token with scope write; this one may only read")
 
 
 def is_loopback(host: str) -> bool:
@@ -159,10 +203,11 @@ class _Body:
 
     async def discard(self) -> None:
         """Read on for a while, so that the one who still sends gets to hear the answer."""
-        while not self.ended and self.size < 8 * self._limits.body:
-            message = await self._waited(self._receive())
-            self.size += len(message.get("body", b""))
-            self.ended = message["type"] != "http.request" or not message.get("more_body", False)
+        with suppress(RefusalError):
+            while not self.ended and self.size < 8 * self._limits.body:
+                message = await self._waited(self._receive())
+                self.size += len(message.get("body", b""))
+                self.ended = message["type"] != "http.request" or not message.get("more_body", False)
 
     async def _waited(self, message: Awaitable[Message]) -> Message:
         if self.ended:

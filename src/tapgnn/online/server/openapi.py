@@ -9,14 +9,16 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from tapgnn.online.server.event_parsing import ARROW, JSON, NDJSON
+from tapgnn.online.server.middleware import GuardedRoute
 from tapgnn.online.server.schemas import Problem
 
 REFERENCE = "#/components/schemas/{model}"
 ABOUT = """Scores, embeddings and rankings from a live temporal graph model, and the events that it learns from.
 
 Send events to `/v1/events`: what is answered with 200 is in the journal and in the model. Give `producer` and
-`sequence`, and send again whatever was not answered: a batch is never taken in twice. Questions see every event that
-was acknowledged before them; a moment that has passed cannot be asked about."""
+`sequence`, and send again whatever was not answered: a batch is never taken in twice. Without them send a batch again
+only after 429, or after 503 with type `urn:tapgnn:problem:nothing-taken`. Questions see every event that was
+acknowledged before them; a moment that has passed cannot be asked about."""
 
 REASONS = {
     400: "The body cannot be read.",
@@ -29,7 +31,8 @@ REASONS = {
     421: "Another host was asked for than this one.",
     422: "The body can be read, but not taken: it says which field, and why.",
     429: "Too much is waiting; try again after the seconds of Retry-After.",
-    503: "The journal is being replayed, or the server stops; try again after the seconds of Retry-After.",
+    503: "Nothing is taken in or answered now, or a batch has an unknown outcome: `type` tells which. Try again after "
+    "the seconds of Retry-After.",
 }
 
 
@@ -69,7 +72,8 @@ def document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -
         schemas.pop(name, None)
     if secured:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        scopes = {route.path: route.access for route in app.routes if isinstance(route, GuardedRoute)}
         for path, item in found["paths"].items():
             for operation in item.values():
-                operation["security"] = [{"token": []}] if path.startswith("/v1") or path == "/metrics" else []
+                operation["security"] = [] if scopes[path] == "open" else [{"token": [scopes[path]]}]
     return found

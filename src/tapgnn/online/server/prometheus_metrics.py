@@ -25,7 +25,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 class Metrics:
     """The instruments of one server."""
 
-    def __init__(self, intake: Intake, sources: Sequence[Source] = ()) -> None:
+    def __init__(self, intake: Intake, sources: Sequence[Source], is_ready: Callable[[], bool]) -> None:
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.events = Counter("tapgnn_events", "Events that are durable and applied.", **make)
@@ -38,7 +38,7 @@ class Metrics:
         self.applied = Histogram("tapgnn_apply_seconds", about, buckets=BUCKETS, **make)
         about = "Seconds from a request's first byte to its answer."
         self.requests = Histogram("tapgnn_request_seconds", about, ["path"], buckets=BUCKETS, **make)
-        self.registry.register(_Present(intake, sources))
+        self.registry.register(_Present(intake, sources, is_ready))
 
     def observed(self, job: Job, taken: Taken) -> None:
         """Count a batch."""
@@ -67,12 +67,12 @@ class Metrics:
 class _Present(Collector):
     """What is so right now."""
 
-    def __init__(self, intake: Intake, sources: Sequence[Source]) -> None:
-        self._intake, self._sources = intake, sources
+    def __init__(self, intake: Intake, sources: Sequence[Source], is_ready: Callable[[], bool]) -> None:
+        self._intake, self._sources, self._is_ready = intake, sources, is_ready
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
         intake = self._intake
-        yield GaugeMetricFamily("tapgnn_ready", "1 when the journal is replayed.", float(intake.ready))
+        yield GaugeMetricFamily("tapgnn_ready", "1 while events are taken, as /readyz says.", float(self._is_ready()))
         yield GaugeMetricFamily("tapgnn_queue_batches", "Batches that wait.", intake.queued_batches)
         yield GaugeMetricFamily("tapgnn_queue_events", "Events that wait.", intake.queued_events)
         yield GaugeMetricFamily("tapgnn_lag_seconds", "How long the oldest batch has waited.", intake.lag())
@@ -82,8 +82,7 @@ class _Present(Collector):
             if lag is not None:
                 behind.add_metric([source.name], lag)
         yield behind
-        if intake.ready:
-            yield from self._engine()
+        yield from self._engine()
 
     def _engine(self) -> Iterator[GaugeMetricFamily]:
         try:
@@ -107,6 +106,3 @@ _STATUS: tuple[tuple[str, str, str], ...] = (
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
-
-
-Answered = Callable[[str, int, float], None]

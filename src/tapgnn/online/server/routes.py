@@ -20,6 +20,7 @@ from tapgnn.online.server import schemas
 from tapgnn.online.server.event_parsing import JSON, EventParser
 from tapgnn.online.server.http_errors import RefusalError, refusal_of_body
 from tapgnn.online.server.ingest_queue import Job, Taken
+from tapgnn.online.server.middleware import GuardedRoute, ReadRoute, WriteRoute
 from tapgnn.online.server.service import Service
 
 Producer = Annotated[
@@ -37,9 +38,8 @@ class Routes:
         self.parser = EventParser(config.edge_features, settings.events, settings.limits.body)
         self.bodies: dict[str, TypeAdapter[Any]] = {"events": self.parser.adapter, **schemas.BODIES}
 
-    def router(self) -> APIRouter:
-        """All of them, described."""
-        router = APIRouter(prefix="/v1")
+    def add_to(self, router: APIRouter) -> None:
+        """Add all of them, each with the scope it needs and described."""
         event: dict[str, Any] = {"src": "a00001", "dst": "m0001", "time": self.config.origin + 2 * self.config.span}
         if self.config.edge_features:
             event["features"] = [0.0] * self.config.edge_features
@@ -47,28 +47,36 @@ class Routes:
         asking = documents.refusals(400, 408, 413, 415, 422, 429, 503)
         writing = {**asking, **documents.refusals(403, 409)}
         watching = documents.refusals(422, 429, 503)
-        table: tuple[tuple[str, Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
-            ("/events", self.observe, schemas.Observed, writing, documents.events_body(event)),
-            ("/score-then-observe", self.score_then_observe, schemas.ScoredAndObserved, writing,
+        table: tuple[tuple[str, type[GuardedRoute], Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
+            ("/events", WriteRoute, self.observe, schemas.Observed, writing, documents.events_body(event)),
+            ("/score-then-observe", WriteRoute, self.score_then_observe, schemas.ScoredAndObserved, writing,
              documents.events_body(event)),
-            ("/score", self.score, schemas.Scored, asking, documents.body("ScoreBody", {"pairs": [pair]})),
-            ("/embed", self.embed, schemas.Embedded, asking, documents.body("EmbedBody", {"nodes": ["a00001"]})),
-            ("/rank", self.rank, schemas.Ranked, asking, documents.body("RankBody", {"src": "a00001", "k": 5})),
-            ("/explain", self.explain, schemas.Explained, asking, documents.body("ExplainBody", {**pair, "limit": 5})),
-            ("/node", self.node, schemas.Card, asking, documents.body("NodeBody", {"node": "a00001"})),
-            ("/retract", self.retract, schemas.Undone, writing,
+            ("/score", ReadRoute, self.score, schemas.Scored, asking, documents.body("ScoreBody", {"pairs": [pair]})),
+            ("/embed", ReadRoute, self.embed, schemas.Embedded, asking,
+             documents.body("EmbedBody", {"nodes": ["a00001"]})),
+            ("/rank", ReadRoute, self.rank, schemas.Ranked, asking,
+             documents.body("RankBody", {"src": "a00001", "k": 5})),
+            ("/explain", ReadRoute, self.explain, schemas.Explained, asking,
+             documents.body("ExplainBody", {**pair, "limit": 5})),
+            ("/node", ReadRoute, self.node, schemas.Card, asking, documents.body("NodeBody", {"node": "a00001"})),
+            ("/retract", WriteRoute, self.retract, schemas.Undone, writing,
              documents.body("RetractBody", {"position": 1, "index": 0})),
-            ("/erase", self.erase, schemas.Undone, writing, documents.body("EraseBody", {"node": "a00001"})),
-            ("/model", self.model, schemas.About, watching, None),
-            ("/live", self.live, schemas.Lives, watching, None),
-            ("/map", self.map, schemas.Mapped, watching, None),
+            ("/erase", WriteRoute, self.erase, schemas.Undone, writing,
+             documents.body("EraseBody", {"node": "a00001"})),
+            ("/model", ReadRoute, self.model, schemas.About, watching, None),
+            ("/live", ReadRoute, self.live, schemas.Lives, watching, None),
+            ("/map", ReadRoute, self.map, schemas.Mapped, watching, None),
         )  # fmt: skip
-        for path, handler, answer, refusals, extra in table:
-            method = "GET" if extra is None else "POST"
+        for path, kind, handler, answer, refusals, extra in table:
             router.add_api_route(
-                path, handler, methods=[method], response_model=answer, responses=refusals, openapi_extra=extra
+                f"/v1{path}",
+                handler,
+                methods=["GET" if extra is None else "POST"],
+                response_model=answer,
+                responses=refusals,
+                openapi_extra=extra,
+                route_class_override=kind,
             )
-        return router
 
     async def observe(self, request: Request, producer: Producer = None, sequence: Sequence = None) -> Response:
         """Take in events; they are durable and in the model when this is answered."""

@@ -12,6 +12,7 @@ from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, with_
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
+from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
 from tapgnn.online.journal.event_batch import FEATURE_LIMIT, ID_LENGTH
 
 LARGEST_TIME = 2.0**53
@@ -145,6 +146,12 @@ class Problem(TypedDict):
     title: str
     status: int
     detail: str
+    type: NotRequired[
+        Annotated[
+            str,
+            Field(description=f"`{NOTHING_TAKEN}`: send it again. `{OUTCOME_UNKNOWN}`: only with its sequence."),
+        ]
+    ]
 
 
 class Observed(TypedDict):

@@ -59,7 +59,7 @@ class Service:
         self.feed = Feed()
         self._open_engine = open_engine
         self.intake = Intake(self._open, settings.queue, settings.waiting, self._observed)
-        self.metrics = Metrics(self.intake, sources)
+        self.metrics = Metrics(self.intake, sources, lambda: self.trouble is None)
         self.failure: TapgnnError | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self.started = time.time()
@@ -74,7 +74,7 @@ class Service:
         self._followers = ThreadPoolExecutor(max(1, len(sources)), thread_name_prefix="tapgnn-source")
 
     def start(self) -> None:
-        """Open the engine in the background; `ready` tells when its journal is replayed."""
+        """Open the engine in the background; `trouble` is None when its journal is replayed."""
         self.intake.start().add_done_callback(self._opened)
 
     def _open(self) -> Engine:
@@ -127,9 +127,9 @@ class Service:
         _log.info("closed")
 
     @property
-    def ready(self) -> bool:
-        """Whether the journal is replayed and everything is in place."""
-        return self.intake.ready and self._observatory is not None and self.failure is None
+    def trouble(self) -> str | None:
+        """Why no events are taken, None while the server is ready."""
+        return self.intake.trouble if self.failure is None else str(self.failure)
 
     @property
     def observatory(self) -> Observatory:

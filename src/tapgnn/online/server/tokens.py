@@ -8,18 +8,16 @@ every entry in constant time, whether or not one fits. Scope `write` includes `r
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
-import os
 import secrets
-import tempfile
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 from tapgnn.errors import ConfigError
+from tapgnn.file_integrity import bytes_sha256, write_atomically
 
 Scope = Literal["read", "write"]
 SCOPES: tuple[Scope, ...] = ("read", "write")
@@ -67,17 +65,8 @@ class Tokens:
 
     def save(self, path: str | Path) -> None:
         """Write the file, readable by its owner only, whole or not at all."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
         content = json.dumps({"format": FORMAT, "tokens": [asdict(entry) for entry in self.entries]}, indent=2)
-        handle, part = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as stream:
-                stream.write(content + "\n")
-            os.replace(part, target)
-        except BaseException:
-            Path(part).unlink(missing_ok=True)
-            raise
+        write_atomically(path, content + "\n", mode=0o600)
 
     @classmethod
     def load(cls, path: str | Path) -> Tokens:
@@ -97,4 +86,4 @@ class Tokens:
 
 
 def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return bytes_sha256(text.encode("utf-8", "surrogatepass"))

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tapgnn.data.reading.columns import Layout, Wanted, find_layout
-from tapgnn.data.reading.table_source import Source as Described
-from tapgnn.data.reading.table_source import Table, checked_names
+from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles
+from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.typed_rows import convert_table
 from tapgnn.errors import DataError
 
@@ -34,7 +33,7 @@ class RowReader:
         self.skipped = 0
         self.first_skipped = ""
         self._columns: list[str] | None = None
-        self._layout: Layout | None = None
+        self._roles: ColumnRoles | None = None
 
     @property
     def wants_header(self) -> bool:
@@ -45,7 +44,7 @@ class RowReader:
         """Learn the columns from the first line."""
         cells = next(csv.reader([_text(self.name, 1, line)], delimiter=SEPARATORS[self.format]), [])
         self._columns = checked_names(self.name, [cell.strip() for cell in cells])
-        self._layout = find_layout(self._described(), Wanted())
+        self._roles = find_roles(self._described(), RequestedColumns())
 
     def read(self, lines: Sequence[bytes], number: int) -> dict[str, Any] | None:
         """Columns of the events on these lines, the first of which is line `number`; None where there are none."""
@@ -53,8 +52,8 @@ class RowReader:
         if not len(table.places):
             self._reject(len(table.rejected), table.rejected[0] if table.rejected else None)
             return None
-        layout = find_layout(self._described(), Wanted()) if self._layout is None else self._layout
-        batch, bad, fault = convert_table(table, layout, self._described())
+        roles = find_roles(self._described(), RequestedColumns()) if self._roles is None else self._roles
+        batch, bad, fault = convert_table(table, roles, self._described())
         self._reject(bad, fault)
         if not len(batch.time):
             return None
@@ -72,12 +71,12 @@ class RowReader:
         self.skipped += bad
         self.first_skipped = self.first_skipped or where
 
-    def _described(self) -> Described:
-        return Described(
+    def _described(self) -> TableSource:
+        return TableSource(
             self.name, self.format, self._columns or [], lambda _: iter(()), self.place, typed=self.format == "jsonl"
         )
 
-    def _cells(self, lines: Sequence[bytes], number: int) -> Table:
+    def _cells(self, lines: Sequence[bytes], number: int) -> RawTable:
         width = len(self._columns or [])
         rows, places, rejected = [], [], []
         for place, line in enumerate(lines, start=number):
@@ -91,9 +90,9 @@ class RowReader:
                 rejected.append((place, f"it has {len(fields)} fields, expected {width}"))
         frame = pl.DataFrame(rows, schema=dict.fromkeys(self._columns or [], pl.String), orient="row")
         cells = dict(zip(frame.columns, frame.get_columns(), strict=True))
-        return Table(cells, np.array(places, dtype=np.int64), rejected)
+        return RawTable(cells, np.array(places, dtype=np.int64), rejected)
 
-    def _objects(self, lines: Sequence[bytes], number: int) -> Table:
+    def _objects(self, lines: Sequence[bytes], number: int) -> RawTable:
         records, places, rejected = [], [], []
         for place, line in enumerate(lines, start=number):
             if not line.strip():
@@ -111,7 +110,7 @@ class RowReader:
             fresh = dict.fromkeys(key for record in records for key in record)
             self._columns = list(dict.fromkeys([*(self._columns or []), *fresh]))
         cells = {name: [record.get(name) for record in records] for name in self._columns}
-        return Table(cells, np.array(places, dtype=np.int64), rejected)
+        return RawTable(cells, np.array(places, dtype=np.int64), rejected)
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Memory: waves and pending messages give what an event-by-event reading of the equations gives."""
+"""Memory network: waves and pending messages give what the equations give event by event."""
 
 import numpy as np
 import pytest
@@ -7,8 +7,8 @@ import torch
 from tapgnn import Events
 from tapgnn.baselines.memory.dyrep import DyRep
 from tapgnn.baselines.memory.jodie import JODIE
-from tapgnn.baselines.memory.node_memory import Layout
 from tapgnn.baselines.memory.tgn import TGN
+from tapgnn.baselines.shared.row_table import look_up
 from tests.baselines.shared.test_learner import make, parts, random_log
 
 every_memory = pytest.mark.parametrize("method", [JODIE, TGN, DyRep])
@@ -25,10 +25,10 @@ def one_by_one(network, log):
             ends = (int(log.src[row]), int(log.dst[row]))
             for role, (node, partner) in enumerate((ends, ends[::-1])):
                 gap = np.log1p((when - last[node]) / network.unit) if node in last else 0.0
-                plain = torch.tensor([role == 0, role == 1, gap, node not in last], dtype=torch.float32)
-                told = partner_tells(network, partner, memory, vector, met)
+                inputs = torch.tensor([role == 0, role == 1, gap, node not in last], dtype=torch.float32)
+                partner_part = partner_message(network, partner, memory, vector, met)
                 vectors = torch.from_numpy(log.features[row]) if log.features is not None else torch.empty(0)
-                message = torch.cat([told, plain, vectors]).unsqueeze(0)
+                message = torch.cat([partner_part, inputs, vectors]).unsqueeze(0)
                 own = memory.get(node, torch.zeros(network.width)).unsqueeze(0)
                 fresh[node] = network.update(message, own)[0]
         memory.update(fresh)
@@ -39,16 +39,16 @@ def one_by_one(network, log):
     return memory, last
 
 
-def partner_tells(network, partner, memory, vector, met):
-    """The partner's memory and vector, and for DyRep its loudest neighbours."""
+def partner_message(network, partner, memory, vector, met):
+    """The partner's memory and vector, and for DyRep the maximum of its neighbours."""
     nothing = torch.zeros(network.width)
     own = memory.get(partner, nothing) + vector[partner]
-    if not network.tells or partner not in met:
+    if not network.message_neighbours or partner not in met:
         return own
-    around = torch.stack([memory.get(n, nothing) + vector[n] for n in met[partner][-network.tells :]])
+    around = torch.stack([memory.get(n, nothing) + vector[n] for n in met[partner][-network.message_neighbours :]])
     strength = torch.nn.functional.softplus(network.intensity(torch.cat([own.expand_as(around), around], dim=1)))
-    heard = torch.sigmoid(torch.softmax(strength, dim=0) * network.neighbour(around))
-    return own + heard.amax(dim=0)
+    weighted = torch.sigmoid(torch.softmax(strength, dim=0) * network.neighbour(around))
+    return own + weighted.amax(dim=0)
 
 
 @every_memory
@@ -65,12 +65,11 @@ def test_any_cut_of_the_stream_gives_the_memory_of_the_equations(method, feature
         one.state = one._empty_state()
         with torch.no_grad():
             for piece in log.chunks(size):
-                one._along(piece, nothing, nothing, np.empty(0))
+                one._logits(piece, nothing, nothing, np.empty(0))
             nodes = np.array(sorted(memory))
             found = one.network.update(one.state.pending[nodes], one.state.memory[nodes])
         torch.testing.assert_close(found, torch.stack([memory[int(n)] for n in nodes]), rtol=1e-4, atol=1e-5)
-        np.testing.assert_array_equal(one.state.last_of(nodes), [last[int(n)] for n in nodes])
-    assert one.state.last_of(np.array([-1, 10**6])).tolist() == [-np.inf, -np.inf]
+        np.testing.assert_array_equal(look_up(one.state.last, nodes, -np.inf), [last[int(n)] for n in nodes])
 
 
 @every_memory
@@ -81,19 +80,18 @@ def test_the_gradients_of_a_batch_are_those_of_the_equations(method):
     one.network.eval()
     memory, _ = one_by_one(one.network, log)
     nodes = sorted(memory)
-    pull = torch.randn(len(nodes), one.network.width, generator=torch.Generator().manual_seed(0))
+    upstream = torch.randn(len(nodes), one.network.width, generator=torch.Generator().manual_seed(0))
 
     def gradients(found):
         one.network.zero_grad()
-        (found * pull).sum().backward()
+        (found * upstream).sum().backward()
         return {name: t.grad.to_dense() for name, t in one.network.named_parameters() if t.grad is not None}
 
     wanted = gradients(torch.stack([memory[node] for node in nodes]))
-    state, nothing = one._empty_state(), np.empty(0, dtype=np.int64)
-    state.past.append(log)
-    layout = Layout(state, log, nothing, np.empty(0), one.network.reads, one.network.tells, one.network.unit)
-    rows, _ = one.network.unroll(layout, state)
-    found = gradients(rows[layout.first + layout.view.chain[1:] - 1])
+    state = one._empty_state()
+    batch = one.network.batch(state, log, np.empty(0, dtype=np.int64), np.empty(0))
+    rows, _ = one.network.unroll(batch, state)
+    found = gradients(rows[batch.first + batch.view.chain[1:] - 1])
     assert found.keys() == wanted.keys()
     for name, grad in wanted.items():
         torch.testing.assert_close(found[name], grad, rtol=1e-4, atol=1e-4)
@@ -107,30 +105,13 @@ def test_the_cell_learns_where_no_node_is_active_twice_in_a_batch(method):
     one.network = one._build(log)
     one.state = one._empty_state()
     for piece in log.chunks(1):
-        logits = one._along(piece, piece.src, piece.dst, piece.time)
+        logits = one._logits(piece, piece.src, piece.dst, piece.time)
         one.network.zero_grad()
         logits.sum().backward()
     cells = [tensor.grad for name, tensor in one.network.named_parameters() if name.endswith("weight_ih")]
     assert any(float(grad.abs().sum()) > 0 for grad in cells if grad is not None)
     assert not one.state.memory.requires_grad
     assert not one.state.pending.requires_grad
-
-
-def test_a_wave_needs_only_earlier_waves_and_holds_every_temporal_node_once():
-    log = random_log(size=60, seed=2)
-    one = make(DyRep)
-    one.network = one._build(log)
-    one.state = one._empty_state()
-    one.state.past.append(log)
-    layout = Layout(one.state, log, log.src, log.time, 3, 3, 1.0)
-    assert sorted(np.concatenate(layout.waves)) == list(range(layout.view.size))
-    ready = np.arange(layout.first)
-    for wave in layout.waves:
-        needed = np.concatenate([layout.earlier[wave], layout.partner[wave], layout.partner_met.rows[wave].ravel()])
-        assert np.isin(needed[needed >= 0], ready).all()
-        ready = np.concatenate([ready, wave + layout.first])
-    # A question at the time of an event reads the memory before it.
-    assert (layout.last[layout.row] < log.time).all()
 
 
 def test_the_state_is_of_the_training_events_after_a_fit():

@@ -1,0 +1,108 @@
+"""Embedding methods: one vector per node, learned from the training events and fixed afterwards.
+
+    score(u, v, t) = the logit of (z_u, z_v), whatever t
+
+They do not see history after training: `observe` advances the clock and learns nothing. A node that training did not
+reach has the vector zero, so that its scores are defined. Settings are selected on validation: each candidate is fitted
+to the training events, and the one with the highest AUC on the validation events is kept (the first, without them).
+"""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+import torch
+
+from tapgnn.baselines.method import Clock, Details, Method
+from tapgnn.baselines.shared.labelled_pairs import Pairs, labelled
+from tapgnn.data.negatives import rng_for, training_sampler
+from tapgnn.errors import ConfigError, StateError
+from tapgnn.events import Events, Floats, Ints
+
+Setting = TypeVar("Setting")
+
+
+class Scorer(Protocol):
+    """The result of a fit: a logit for each pair [Q]."""
+
+    def logits(self, src: Ints, dst: Ints) -> Floats:
+        """[Q] above 0 where an event is likelier than not."""
+
+
+@dataclass(eq=False)
+class EmbeddingMethod(Method):
+    """One vector per node, learned from the training events."""
+
+    sees_history = False
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._clock = Clock()
+        self._scorer: Scorer | None = None
+        self._details: Details = {}
+
+    @abstractmethod
+    def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:
+        """Fit to the training events and pairs; the validation pairs may only select settings."""
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Learn vectors and a classifier of pairs from the training events."""
+        sampler = training_sampler(train)
+        train_pairs = labelled(train, sampler, rng_for(self.seed, "training"))
+        valid_pairs = labelled(valid, sampler, rng_for(self.seed, "validation"))
+        with torch.random.fork_rng(devices=[]):
+            self._scorer, self._details = self._learn(train, train_pairs, valid_pairs)
+        self._clock = Clock()
+        self._clock.advance(train)
+
+    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] the logit of each pair; the time is ignored, but must lie after what was observed."""
+        if self._scorer is None:
+            raise StateError(f"{self.name} has not been fitted; call fit first")
+        self._clock.check(time)
+        return self._scorer.logits(src, dst)
+
+    def observe(self, events: Events) -> None:
+        """Advance the clock; nothing is learned from these events."""
+        self._clock.advance(events)
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] the same scores as the reference, in one pass."""
+        scores = self.score(src, dst, time)
+        self.observe(events)
+        return scores
+
+    def details(self) -> Details:
+        """What the last fit selected, and its validation AUC."""
+        return dict(self._details)
+
+    def with_scorer(self, scorer: Scorer) -> Self:
+        """This fit with another scorer, and a clock of its own."""
+        other = copy.copy(self)
+        other._scorer, other._clock = scorer, copy.copy(self._clock)
+        return other
+
+
+def validation_auc(scorer: Scorer, pairs: Pairs) -> float:
+    """The AUC of a scorer on the validation pairs, 0.5 where there are none."""
+    return pairs.auc(scorer.logits(pairs.src, pairs.dst)) if len(pairs) else 0.5
+
+
+def select(
+    settings: Iterable[Setting], fit: Callable[[Setting], Scorer], pairs: Pairs
+) -> tuple[Setting, Scorer, float]:
+    """The setting whose scorer has the highest validation AUC, that scorer, and the AUC; ties go to the first."""
+    best: tuple[Setting, Scorer, float] | None = None
+    for setting in settings:
+        scorer = fit(setting)
+        auc = validation_auc(scorer, pairs)
+        if best is None or auc > best[2]:
+            best = (setting, scorer, auc)
+    if best is None:
+        raise ConfigError("there is no setting to select from; give at least one")
+    return best

@@ -1,0 +1,57 @@
+"""Protocols: where a log is cut, which negatives a test event is compared with, and where accuracy has its threshold.
+
+paper    what was run for the paper: cut at 70 % and 85 % of the distinct times, events with unseen nodes dropped;
+         one random negative per event
+strict   cut by events, nothing dropped; random, historical and inductive negatives, events with and without
+         unseen nodes apart (inductive, transductive), and MRR and hits@10 over 20 random negatives
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tapgnn.data.negatives import KINDS, Kind
+from tapgnn.data.splits import Split, split_paper, split_strict
+from tapgnn.errors import ConfigError
+from tapgnn.events import Events
+
+ProtocolName = Literal["paper", "strict"]
+RANKED = 20
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """The rules of a test.
+
+    negatives   the types of negatives, one negative of each per event
+    ranked      random negatives per event for MRR and hits@10; 0 for none
+    unseen      whether events with unseen nodes have an AUC of their own
+    threshold   'probability': accuracy at a probability of 0.5, of the methods that give one; 'validation': accuracy
+                of every method, at the threshold that is best on the validation events
+    """
+
+    name: ProtocolName
+    split: Callable[[Events], Split]
+    negatives: tuple[Kind, ...] = ("random",)
+    ranked: int = 0
+    unseen: bool = False
+    threshold: Literal["probability", "validation"] = "probability"
+
+    def for_any_method(self) -> Protocol:
+        """The same questions with MRR in any case, and an accuracy that does not need probabilities."""
+        return replace(self, ranked=RANKED, threshold="validation")
+
+
+PROTOCOLS: dict[str, Protocol] = {
+    "paper": Protocol("paper", split_paper),
+    "strict": Protocol("strict", split_strict, KINDS, RANKED, unseen=True),
+}
+
+
+def find_protocol(name: str) -> Protocol:
+    """The protocol of this name; an unknown one is an error that lists them."""
+    if name not in PROTOCOLS:
+        raise ConfigError(f"protocol {name!r} is not one of {', '.join(PROTOCOLS)}")
+    return PROTOCOLS[name]

@@ -1,0 +1,81 @@
+"""Servers on which something goes wrong: real journals and engines, with the fault let in from outside."""
+
+import contextlib
+
+import apsw
+
+from tapgnn.online.journal.sqlite import SqliteJournal
+from tests.online.server.running import running
+
+
+class Unsure(apsw.Connection):
+    """A connection that commits and, once it is told to, says that it could not."""
+
+    unsure = False
+
+    def execute(self, statement, *values):
+        found = super().execute(statement, *values)
+        if statement == "COMMIT" and self.unsure:
+            raise apsw.IOError("disk I/O error")
+        return found
+
+
+class Full(apsw.Connection):
+    """A connection whose disk is full, once it is told so."""
+
+    full = False
+
+    def execute(self, statement, *values):
+        if statement.startswith("INSERT INTO log") and self.full:
+            raise apsw.FullError("database or disk is full")
+        return super().execute(statement, *values)
+
+
+class Forgetful(SqliteJournal):
+    """A journal that ends a checkpoint with an error nobody expects, once it is told to."""
+
+    failing = False
+
+    def save(self, checkpoint, nodes, gone):
+        if self.failing:
+            raise MemoryError
+        super().save(checkpoint, nodes, gone)
+
+
+def let_the_writer_finish(server):
+    """Wait until the writer is done with what was handed to it, the checkpoint after its last batch included."""
+    server.service.intake._thread.submit(lambda: None).result()
+
+
+def commit_in_doubt(server):
+    """The next commit happens, and nobody knows."""
+    server.engine._journal.connection.unsure = True
+
+
+def witness_lost(server):
+    """The next commit happens; what is to be written beside the database after it cannot be."""
+    server.engine._journal._witness = -1
+
+
+def apply_fails(server):
+    """The next batch is committed, and breaks the engine when it is applied."""
+
+    def listener(events, trace):
+        raise ZeroDivisionError
+
+    server.engine.listen(listener)
+
+
+def checkpoint_fails(server):
+    """The writer ends in an error after the next batch, which is committed, applied and answered."""
+    server.engine._journal.failing = True
+
+
+@contextlib.contextmanager
+def fragile(model, path, monkeypatch, connection=Unsure, **options):
+    """A server with a journal that can fail, and that closes in peace."""
+    monkeypatch.setattr("tapgnn.online.journal.sqlite.apsw.Connection", connection)
+    journal = Forgetful(path)
+    with running(model, journal, checkpoint_every=1, **options) as server:
+        yield server
+        journal.failing = False

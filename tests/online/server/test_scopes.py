@@ -1,0 +1,218 @@
+"""Who may ask: the scope stands with the route that serves a request, however its path is spelt."""
+
+import http.client
+import json
+from contextlib import closing
+from urllib.parse import urlsplit
+
+import anyio
+import httpx
+import pytest
+from fastapi import FastAPI
+from starlette.staticfiles import StaticFiles
+
+from tapgnn.errors import ConfigError
+from tapgnn.model import load_model
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.server.app import make_app
+from tapgnn.online.server.middleware import Guard, GuardedRoute, Limits
+from tapgnn.online.server.service import Service, Settings
+from tapgnn.online.server.tokens import Tokens
+from tests.online.server.running import running
+
+SCOPES = {
+    "/v1/events": "write",
+    "/v1/score-then-observe": "write",
+    "/v1/retract": "write",
+    "/v1/erase": "write",
+    "/v1/score": "read",
+    "/v1/embed": "read",
+    "/v1/rank": "read",
+    "/v1/explain": "read",
+    "/v1/node": "read",
+    "/v1/model": "read",
+    "/v1/live": "read",
+    "/v1/map": "read",
+    "/metrics": "read",
+    "/healthz": "open",
+    "/readyz": "open",
+    "/openapi.json": "open",
+    "/": "open",
+}
+SPELLINGS = (
+    "{path}%0A",
+    "{path}%0a",
+    "{path}%0D%0A",
+    "{path}%00",
+    "{path}%20",
+    "{path}/",
+    "{path}%2F",
+    "{path}/%0A",
+    "{path}%0A/",
+    "{path}/.",
+    "{path}/%2e",
+    "{path};x",
+    "{path}%3Fx",
+    "{path}?x",
+    "{path}?",
+    "/{path}",
+    "/%2e{path}",
+    "/v1/..{path}",
+    "/healthz/..{path}",
+    "{encoded}",
+    "{upper}",
+    "http://localhost{path}",
+)
+# What says nothing about a route but that this spelling is none of its.
+NOTHING = (307, 400, 404)
+
+
+@pytest.fixture(scope="module")
+def secured(model, rows, tmp_path_factory):
+    """A server with tokens and some events, and what to send with each scope."""
+    tokens = Tokens()
+    texts = {"wrong": "tg_wrong", "read": tokens.add("read"), "write": tokens.add("write")}
+    headers = {who: {"Authorization": f"Bearer {text}"} for who, text in texts.items()}
+    settings = Settings(tokens=tokens, window=500)
+    journal = tmp_path_factory.mktemp("scopes") / "state.db"
+    with running(model, journal, settings, late="merge", start="empty") as server:
+        with server.client(token=texts["write"]) as client:
+            client.observe(rows[:20])
+        yield server, {None: {}, **headers}
+
+
+def ask(server, method, target, headers, body):
+    """The status of an answer to a request whose target goes over the wire as it stands."""
+    place = urlsplit(server.url)
+    with closing(http.client.HTTPConnection(place.hostname, place.port, timeout=60)) as connection:
+        content = {} if body is None else {"Content-Type": "application/json"}
+        connection.request(method, target, body, {**headers, **content})
+        answer = connection.getresponse()
+        if answer.status in (401, 403):
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert set(json.load(answer)) == {"title", "status", "detail"}
+            assert (answer.status == 401) == ("www-authenticate" in answer.headers)
+        return answer.status
+
+
+def spellings(path):
+    encoded = "/" + "".join(f"%{ord(letter):02x}" for letter in path[1:])
+    return [form.format(path=path, encoded=encoded, upper=path.upper()) for form in SPELLINGS]
+
+
+def requests(server, rows):
+    """Method, path and a body that is served, of every route of the application."""
+    src, dst, time, features = rows[0]
+    event = {"src": src, "dst": dst, "time": time, "features": features}
+    bodies = {
+        "/v1/events": {"events": [event]},
+        "/v1/score-then-observe": {"events": [event]},
+        "/v1/score": {"pairs": [{"src": src, "dst": dst}]},
+        "/v1/embed": {"nodes": [src]},
+        "/v1/rank": {"src": src},
+        "/v1/explain": {"src": src, "dst": dst},
+        "/v1/node": {"node": src},
+        "/v1/retract": {"position": 1, "index": 0},
+        "/v1/erase": {"node": rows[1][0]},
+    }
+    for route in server.app.routes:
+        (method,) = route.methods
+        yield method, route.path, json.dumps(bodies[route.path]) if method == "POST" else None
+
+
+def test_every_route_declares_its_scope(secured):
+    server, _ = secured
+    found = {route.path: route.access for route in server.app.routes}
+    assert all(isinstance(route, GuardedRoute) for route in server.app.routes)
+    assert {path: found.pop(path) for path in SCOPES} == SCOPES
+    assert found
+    assert all(path.startswith("/page/") and access == "open" for path, access in found.items())
+
+
+def test_the_document_names_the_scope_of_every_route(secured):
+    server, _ = secured
+    with server.http() as http:
+        document = http.get("/openapi.json").json()
+    told = {
+        path: [name for need in operation["security"] for name in need["token"]]
+        for path, item in document["paths"].items()
+        for operation in item.values()
+    }
+    inside = SCOPES.keys() - {"/", "/openapi.json"}
+    assert told == {path: [SCOPES[path]] if SCOPES[path] != "open" else [] for path in inside}
+
+
+def test_no_spelling_of_a_path_gives_more_than_the_path_itself(secured, rows):
+    server, tokens = secured
+    before = server.engine.state_digest(), server.engine.status()["position"]
+    for who in (None, "wrong", "read", "write"):
+        for method, path, body in requests(server, rows):
+            plain = ask(server, method, path, tokens[who], body)
+            needs = SCOPES.get(path, "open")
+            allowed = needs == "open" or who == "write" or who == needs
+            assert plain == (200 if allowed else 403 if who == "read" else 401), (path, who)
+            for target in spellings(path):
+                found = ask(server, method, target, tokens[who], body)
+                # Who is let in may hear that there is no parameter x, or that the event is taken back already.
+                expected = (plain, *NOTHING, 422) if allowed else (plain, *NOTHING)
+                assert found in expected, (method, target, who, found)
+        if who != "write":
+            assert (server.engine.state_digest(), server.engine.status()["position"]) == before, who
+
+
+def test_a_method_that_a_route_does_not_have_tells_nothing_without_its_scope(secured, rows):
+    server, tokens = secured
+    for who, expected in ((None, 401), ("read", 403), ("write", 405)):
+        for method in ("GET", "PUT", "DELETE"):
+            assert ask(server, method, "/v1/events%0A", tokens[who], None) == expected
+
+
+def test_who_sends_much_without_a_scope_gets_to_hear_the_refusal(secured):
+    server, tokens = secured
+    long = json.dumps({"events": "x" * 12_000_000})
+    assert ask(server, "POST", "/v1/events", tokens[None], long) == 401
+    assert ask(server, "POST", "/v1/events", tokens["read"], long) == 403
+
+
+async def served():
+    return {"secret": 1}
+
+
+@pytest.mark.parametrize("secured", [True, False])
+def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, secured):
+    tokens = Tokens()
+    text = tokens.add("write")
+    settings = Settings(tokens=tokens if secured else None)
+    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), settings)
+    guard = make_app(service, load_model(model).config)
+    guard.app.add_api_route("/v1/forgotten", served, methods=["GET"])
+
+    async def statuses():
+        transport = httpx.ASGITransport(guard)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
+            return [
+                (await http.get(path, headers={"Authorization": f"Bearer {text}"})).status_code
+                for path in ("/healthz", "/v1/forgotten")
+            ]
+
+    assert anyio.run(statuses) == [200, 403]
+
+
+def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_path):
+    def guard(app):
+        return Guard(app, None, Limits(), lambda *_: None)
+
+    empty = {"docs_url": None, "redoc_url": None, "openapi_url": None}
+    guard(FastAPI(**empty))
+    for add in (
+        lambda app: app.add_api_route("/v1/forgotten", served),
+        lambda app: app.add_route("/plain", lambda request: None),
+        lambda app: app.mount("/files", StaticFiles(directory=tmp_path)),
+        lambda app: app.add_api_websocket_route("/socket", served),
+    ):
+        app = FastAPI(**empty)
+        add(app)
+        with pytest.raises(ConfigError, match="declares no scope"):
+            guard(app)
+    with pytest.raises(ConfigError, match="declares no scope"):
+        guard(FastAPI())
