@@ -12,11 +12,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from tapgnn.errors import ConfigError, EventError
-from tapgnn.events import Events
+from tapgnn.events import Events, Floats
 from tapgnn.kernels import find_kernel
 
 HEADS = ("dot", "additive", "mlp")
@@ -125,14 +123,14 @@ class Config:
         """Whether there are walk sketches."""
         return self.sketch_width > 0 and self.sketch_steps > 0
 
-    def count_rates(self) -> Tensor:
-        """[H] rates of the decayed counts per span of the clock of events (float64)."""
-        return torch.tensor([math.log(2) / half for half in self.half_lives], dtype=torch.float64)
+    def count_rates(self) -> Floats:
+        """[H] rates of the decayed counts per span of the clock of events."""
+        return math.log(2) / np.array(self.half_lives)
 
-    def sketch_rates(self) -> Tensor:
+    def sketch_rates(self) -> Floats:
         """[2, 1 + H] rates of the sketches per span of time and of events: none, then the half-lives on events."""
-        rates = [0.0, *(math.log(2) / half for half in self.sketch_half_lives)]
-        return torch.tensor([[0.0] * len(rates), rates], dtype=torch.float64)
+        rates = np.append(0.0, math.log(2) / np.array(self.sketch_half_lives))
+        return np.stack([np.zeros_like(rates), rates])
 
     def fitted_to(self, events: Events) -> Config:
         """The same model for these events: time scale and feature width measured on them.

@@ -70,8 +70,8 @@ class Model(nn.Module):
         width, encoded = (0, 0) if self.statistics is None else (self.statistics.width, self.statistics.encoded_width)
         self.projection = StatisticsProjection(config, width) if config.statistics else Projection(config)
         # No buffers: they stay in float64 whatever the type of the model.
-        self.count_rate: Floats = (config.count_rates() / config.events).numpy()
-        self.sketching = Sketching(config.sketch_width, config.sketch_steps, config.sketch_rates().numpy())
+        self.count_rate: Floats = config.count_rates() / config.events
+        self.sketching = Sketching(config.sketch_width, config.sketch_steps, config.sketch_rates())
         self.spans = (float(config.origin), float(config.span), float(config.events))
         walks = ((config.sketch_steps + 1) ** 2 - 1) * self.sketching.rate.shape[1] if config.sketched else 0
         self.head = make_head(config, encoded, walks)

@@ -59,7 +59,7 @@ class StatisticsEncoder(nn.Module):
         super().__init__()
         self.unit = config.unit
         # Per event. No buffer: it stays in float64 whatever the type of the model.
-        self.rate = config.count_rates() / config.events
+        self.rate = torch.from_numpy(config.count_rates() / config.events)
         self.width = COUNTS + 2 * (1 + len(self.rate))
         graded = torch.tensor([column for column in range(self.width) if not NEVER <= column < COUNTS])
         self.encoded_width = self.width + len(graded) * config.bins

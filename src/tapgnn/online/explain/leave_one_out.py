@@ -76,7 +76,8 @@ class NodeHistory:
         self.seen = torch.from_numpy(history.seen)[self.messages.event]
         self.size = len(history)
         self.start = model.config.sketch_width if model.config.sketched else 0
-        self.count_rate, self.sketch_rate = model.config.count_rates(), model.config.sketch_rates()
+        rates = (model.config.count_rates(), model.config.sketch_rates())
+        self.count_rate, self.sketch_rate = map(torch.from_numpy, rates)
         if not len(self.messages):
             return
         row = int(state.rows(past.node.numpy())[0])
