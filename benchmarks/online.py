@@ -1,11 +1,14 @@
 """Online cost against PyTorch Geometric's TGN and a well-made TGAT, in one run, all on one thread, d = 128.
 
-    event_vs_tgn      TGN (memory, last-neighbour loader, graph attention over 10) to score and then absorb one event,
-                      over ours with K = 2, the same events
-    batch_vs_tgat_2   TGAT (20 latest neighbours, numba sampler, every (node, time) computed once) to score and then
-    batch_vs_tgat_3   append a batch of 200 events, over our score and observe with the attention kernel of the paper,
-                      two and three layers each
-    latency_growth    our time per batch of 200 with 1 million nodes over 10 thousand
+    event_us               microseconds to score and then absorb one event with d = 64 and K = 2: without features, with
+                           seven features, and with these and a classifier that judges the event, too
+    event_vs_tgn           TGN (memory, last-neighbour loader, graph attention over 10) to score and then absorb one
+                           event, over ours with K = 2, the same events
+    event_vs_tgn_features  the same with seven features an event, which are TGN's messages
+    batch_vs_tgat_2        TGAT (20 latest neighbours, numba sampler, every (node, time) computed once) to score and
+    batch_vs_tgat_3        then append a batch of 200 events, over our score and observe with the attention kernel of the
+                           paper, two and three layers each
+    latency_growth         our time per batch of 200 with 1 million nodes over 10 thousand
 
 Weights are next to untrained: time does not depend on them. The times are medians of jobs that take turns, so that a
 slow moment hits both; single events in turns of 25, since a server has its caches to itself. Prints one JSON object as
@@ -21,30 +24,35 @@ from tgn import TGN
 
 from tapgnn import Config, Events, Model, Vocabulary
 from tapgnn.baselines.sampled.tgat import TGAT
+from tapgnn.model import EventClassifier
 from tapgnn.threads import set_threads
 
 WIDTH, NODES, WARM, BATCH, ROUNDS = 128, 10_000, 100_000, 200, 15
-EVENTS = 1_000
+EVENTS, FEATURES, SERVED_WIDTH = 1_000, 7, 64
 
 
 class Ours:
-    """A model on a live state."""
+    """A model on a live state, and a classifier of events where one is asked for."""
 
-    def __init__(self, preset, nodes, layers, **changes):
+    def __init__(self, preset, nodes, layers, width=WIDTH, classifies=False, **changes):
         vocabulary = Vocabulary(range(nodes))
-        config = Config.preset(preset, width=WIDTH, layers=layers, span=float(WARM), unit=1.0, events=WARM, **changes)
+        config = Config.preset(preset, width=width, layers=layers, span=float(WARM), unit=1.0, events=WARM, **changes)
         self.model = Model(config, vocabulary).eval()
+        self.classifier = EventClassifier(2 * width + config.edge_features).eval() if classifies else None
         self.state = self.model.empty_state()
         self.state.admit(vocabulary)
 
-    def absorb(self, src, dst, when):
-        events = Events(src, dst, when, vocabulary=self.model.vocabulary)
+    def absorb(self, src, dst, when, features=None):
+        events = Events(src, dst, when, features, vocabulary=self.model.vocabulary)
         _, self.state = self.model.advance(events, self.state)
 
-    def score_and_absorb(self, src, dst, when):
+    def score_and_absorb(self, src, dst, when, features=None):
         """Scores of a batch from what is known before it, then the batch itself."""
-        scores = self.model.score(self.state, src, dst, np.full(len(src), when[0]))
-        self.absorb(src, dst, when)
+        times = np.full(len(src), when[0])
+        scores = self.model.score(self.state, src, dst, times)
+        if self.classifier is not None:
+            self.model.classify(self.state, self.classifier, src, dst, times, features)
+        self.absorb(src, dst, when, features)
         return scores
 
 
@@ -55,9 +63,11 @@ def stream(seed, size, nodes, start=0):
     return ends[0], ends[1], np.arange(start, start + size, dtype=np.float64)
 
 
-def batches(src, dst, when, size):
+def batches(src, dst, when, size, features=0):
+    rows = np.random.default_rng(2).normal(size=(len(src), features)).astype(np.float32)
     for start in range(0, len(src), size):
-        yield src[start : start + size], dst[start : start + size], when[start : start + size]
+        piece = slice(start, start + size)
+        yield src[piece], dst[piece], when[piece], *([rows[piece]] if features else [])
 
 
 def take_turns(jobs, work, turn=1):
@@ -73,22 +83,39 @@ def take_turns(jobs, work, turn=1):
     return {name: float(np.median(seconds[len(seconds) // 5 :])) for name, seconds in spent.items()}
 
 
-def event_against_tgn():
+def event_against_tgn(features):
     """Seconds a single event of ours and of TGN."""
-    ours, peer = Ours("adaptive", NODES, layers=2), TGN(NODES, WIDTH)
+    ours = Ours("adaptive", NODES, layers=2, edge_features=features)
+    peer = TGN(NODES, WIDTH, max(features, 1))
     peer.forget()
     for part in (peer.memory, peer.attention, peer.head):
         part.eval()
-    for piece in batches(*stream(0, WARM, NODES), BATCH):
+    for piece in batches(*stream(0, WARM, NODES), BATCH, features):
         ours.absorb(*piece)
         peer.remember(*piece)
 
-    def tgn(src, dst, when):
+    def tgn(src, dst, when, *rest):
         peer.rate(src, dst)
-        peer.remember(src, dst, when)
+        peer.remember(src, dst, when, *rest)
 
     jobs = {"ours": ours.score_and_absorb, "tgn": tgn}
-    return take_turns(jobs, batches(*stream(1, EVENTS, NODES, WARM), 1), turn=25)
+    return take_turns(jobs, batches(*stream(1, EVENTS, NODES, WARM), 1, features), turn=25)
+
+
+def single_events():
+    """Seconds a single event of ours, in three models that take turns."""
+    models = {
+        "plain": Ours("adaptive", NODES, 2, SERVED_WIDTH),
+        "features": Ours("adaptive", NODES, 2, SERVED_WIDTH, edge_features=FEATURES),
+        "classifier": Ours("adaptive", NODES, 2, SERVED_WIDTH, edge_features=FEATURES, classifies=True),
+    }
+    jobs = {}
+    for name, ours in models.items():
+        width = 4 if ours.model.config.edge_features else 3
+        jobs[name] = lambda *piece, ours=ours, width=width: ours.score_and_absorb(*piece[:width])
+        for piece in batches(*stream(0, WARM, NODES), BATCH, FEATURES):
+            ours.absorb(*piece[:width])
+    return take_turns(jobs, batches(*stream(1, 4 * EVENTS, NODES, WARM), 1, FEATURES), turn=25)
 
 
 def batch_against_tgat(layers):
@@ -131,18 +158,22 @@ def growth():
 def main():
     set_threads(1)
     torch.manual_seed(0)
-    event = event_against_tgn()
+    single = single_events()
+    event, described = event_against_tgn(0), event_against_tgn(FEATURES)
     two, three = batch_against_tgat(2), batch_against_tgat(3)
     size = growth()
     print(
         json.dumps(
             {
+                "event_us": {name: round(1e6 * value, 1) for name, value in single.items()},
                 "event_vs_tgn": round(event["tgn"] / event["ours"], 1),
+                "event_vs_tgn_features": round(described["tgn"] / described["ours"], 1),
                 "batch_vs_tgat_2": round(two["tgat"] / two["ours"], 1),
                 "batch_vs_tgat_3": round(three["tgat"] / three["ours"], 1),
                 "latency_growth": round(size["many"] / size["few"], 3),
                 "milliseconds": {
                     "event": {name: round(1e3 * value, 3) for name, value in event.items()},
+                    "event_features": {name: round(1e3 * value, 3) for name, value in described.items()},
                     "batch_2": {name: round(1e3 * value, 2) for name, value in two.items()},
                     "batch_3": {name: round(1e3 * value, 2) for name, value in three.items()},
                     "growth": {name: round(1e3 * value, 2) for name, value in size.items()},

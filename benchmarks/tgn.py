@@ -1,7 +1,8 @@
 """TGN from PyTorch Geometric's own parts, in the configuration of its example: the peer of the benchmarks.
 
 Memory with identity messages and last aggregation, one graph attention layer over the 10 latest neighbours, a link
-predictor of two layers, Adam 1e-4, batches of 200. Events have no features, so a message is one zero.
+predictor of two layers, Adam 1e-4, batches of 200. A message is the features
+of the event, or one zero where it has none.
 """
 
 import numpy as np
@@ -34,13 +35,13 @@ class LinkPredictor(nn.Module):
 
 
 class TGN:
-    def __init__(self, nodes, width):
-        self.memory = TGNMemory(nodes, 1, width, width, IdentityMessage(1, width, width), LastAggregator())
-        self.attention = GraphAttention(width, 1, self.memory.time_enc)
+    def __init__(self, nodes, width, message=1):
+        self.memory = TGNMemory(nodes, message, width, width, IdentityMessage(message, width, width), LastAggregator())
+        self.attention = GraphAttention(width, message, self.memory.time_enc)
         self.head = LinkPredictor(width)
         self.loader = LastNeighborLoader(nodes, size=NEIGHBOURS)
         self.place = torch.empty(nodes, dtype=torch.long)
-        self.time, self.messages = torch.empty(0, dtype=torch.long), None
+        self.time, self.messages = torch.empty(0, dtype=torch.long), torch.empty(0, message)
         parts = {*self.memory.parameters(), *self.attention.parameters(), *self.head.parameters()}
         self.optimizer = torch.optim.Adam(parts, lr=1e-4)
 
@@ -50,7 +51,7 @@ class TGN:
             part.train()
         self.memory.reset_state()
         self.loader.reset_state()
-        self.time = torch.empty(0, dtype=torch.long)
+        self.time, self.messages = torch.empty(0, dtype=torch.long), self.messages[:0]
 
     def learn(self, src, dst, when, negative):
         """One step on a batch, which is then remembered."""
@@ -78,13 +79,14 @@ class TGN:
         z = self._embed(torch.cat([left, right]))
         return self.head(z[self.place[left]], z[self.place[right]])
 
-    def remember(self, src, dst, when):
+    def remember(self, src, dst, when, features=None):
         """Absorb a batch into memory and neighbourhoods."""
         left, right = torch.from_numpy(src), torch.from_numpy(dst)
         time = torch.from_numpy(when).long()
-        self.memory.update_state(left, right, time, torch.zeros(len(src), 1))
+        message = torch.zeros(len(src), 1) if features is None else torch.from_numpy(features)
+        self.memory.update_state(left, right, time, message)
         self.loader.insert(left, right)
-        self.time = torch.cat([self.time, time])
+        self.time, self.messages = torch.cat([self.time, time]), torch.cat([self.messages, message])
 
     def _logits(self, src, dst, negative):
         left, right, other = (torch.from_numpy(rows) for rows in (src, dst, negative))
@@ -97,4 +99,4 @@ class TGN:
         nodes, edge_index, event = self.loader(asked.unique())
         self.place[nodes] = torch.arange(len(nodes))
         z, last_update = self.memory(nodes)
-        return self.attention(z, last_update, edge_index, self.time[event], torch.zeros(len(event), 1))
+        return self.attention(z, last_update, edge_index, self.time[event], self.messages[event])

@@ -11,11 +11,11 @@ from ..streams import KERNEL_NAMES, tiny_model
 
 # Without gradients the compiled backend serves from arrays, compiled whole for few events and interpreted for many.
 FORMS = {
-    "arrays": (COMPILED, False, 256),
+    "arrays": (COMPILED, False, 1_000),
     "arrays, many": (COMPILED, False, 0),
-    "compiled, gradients": (COMPILED, True, 256),
-    "plain": (PLAIN, False, 256),
-    "plain, gradients": (PLAIN, True, 256),
+    "compiled, gradients": (COMPILED, True, 0),
+    "plain": (PLAIN, False, 0),
+    "plain, gradients": (PLAIN, True, 0),
 }
 PAPER = {"roles": False, "self_connection": False, "statistics": False, "sketch_width": 0, "head": "dot"}
 # The default, and the paper's preset with each of its kernels; then everything at once with every kernel.

@@ -37,8 +37,8 @@ from tapgnn.unfold import Unfolding
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
 
-# Up to so many events or pairs a call is compiled whole; measured: from there on the matrix library is faster.
-FEW = 256
+# Up to so many events or queries a call is compiled whole; measured: from there on the matrix library is faster.
+FEW = 64
 # Counts how often a tensor was written to.
 version_of = attrgetter("_version")
 
@@ -176,17 +176,17 @@ class Inference:
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
-        run = represent_few if len(past) <= 2 * FEW else represent
+        run = represent_few if len(past) <= FEW else represent
         return torch.from_numpy(run(_asked(past), self.describing)[0])
 
     def link(self, past: Past, left: int) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
-        run = link_few if len(past) <= 2 * FEW else link
+        run = link_few if len(past) <= FEW else link
         return torch.from_numpy(run(_asked(past), left, self.describing, self.sketching, self.head))
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
-        run = classify_few if len(past) <= 2 * FEW else classify
+        run = classify_few if len(past) <= FEW else classify
         given = self.no_features if features is None else array_of(features)
         return torch.from_numpy(run(_asked(past), self.describing, given, self._classifier(classifier)))
 
