@@ -20,7 +20,7 @@ import numpy as np
 from numba.np.ufunc import parallel
 
 from tapgnn.errors import JournalError
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.journal.postgres import PostgresJournal
 from tapgnn.online.journal.sqlite import SqliteJournal
 
@@ -88,14 +88,14 @@ class Mortal:
         self.death.at("after checkpoint")
 
     def save_in_two(self, checkpoint, nodes, gone):
-        steps = [lambda: self.write_nodes(nodes, gone), lambda: self._set_facts({"checkpoint": checkpoint})]
+        steps = [lambda: self.write_nodes(nodes, gone), lambda: self._write_metadata({"checkpoint": checkpoint})]
         for step in steps if self.broken == "rows first" else steps[::-1]:
             with self._lock, self.transaction():
                 step()
             self.death.at("between")
 
     def finish_wiping(self):
-        if self.facts().get("wipe"):
+        if self.metadata().get("wipe"):
             self.death.at("before wiping")
         super().finish_wiping()
 

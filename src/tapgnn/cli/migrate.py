@@ -39,7 +39,7 @@ def migrate(
     transaction makes the new state the journal's own. Until then nothing changes, so it can be stopped at any time.
     With the model that the journal already has, it rebuilds the state from the records.
     """
-    from tapgnn.online.journal.undo_and_migrate import migrate as replay
+    from tapgnn.online import migrate as replay
 
     set_threads(threads)
     done = replay(journal, model, start)

@@ -17,7 +17,7 @@ from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tapgnn.online.sources import Source
+    from tapgnn.online.sources import EventSource
 
 ENGINE, LIMITS, SOURCES = "Engine", "Limits", "Sources"
 
@@ -96,12 +96,12 @@ class Feeding:
         _option(SOURCES, "", "Leave out rows that cannot be read; otherwise one stops the server.", "--skip-bad-rows"),
     ] = False
 
-    def sources(self) -> list[Source]:
+    def sources(self) -> list[EventSource]:
         """What they name."""
         from tapgnn.online.sources.file import FileSource, StreamSource
         from tapgnn.online.sources.kafka import KafkaSource
 
-        found: list[Source] = []
+        found: list[EventSource] = []
         for name in self.source or []:
             if name == "-":
                 found.append(StreamSource(sys.stdin.buffer, skip_bad_rows=self.skip_bad_rows))
@@ -153,17 +153,17 @@ def serve(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
     from tapgnn.model import load_model
-    from tapgnn.online.engine.engine import Engine
+    from tapgnn.online import Engine
     from tapgnn.online.server import serving
     from tapgnn.online.server.logs import log_as_json
     from tapgnn.online.server.middleware import Limits
-    from tapgnn.online.server.service import Service, Settings
+    from tapgnn.online.server.service import ServerSettings, Service
     from tapgnn.online.server.tokens import Tokens
 
     threadpool_limits(limits=1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
-    settings = Settings(
+    settings = ServerSettings(
         tokens=known,
         limits=Limits(body=bounds.max_body),
         events=bounds.max_events,

@@ -44,7 +44,7 @@ class Forgetful(SqliteJournal):
 
 def let_the_writer_finish(server):
     """Wait until the writer is done with what was handed to it, the checkpoint after its last batch included."""
-    server.service.intake._thread.submit(lambda: None).result()
+    server.service.queue._thread.submit(lambda: None).result()
 
 
 def commit_in_doubt(server):
@@ -54,7 +54,7 @@ def commit_in_doubt(server):
 
 def witness_lost(server):
     """The next commit happens; what is to be written beside the database after it cannot be."""
-    server.engine._journal._witness = -1
+    server.engine._journal._head_file = -1
 
 
 def apply_fails(server):

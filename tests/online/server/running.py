@@ -11,9 +11,8 @@ from fastapi import FastAPI
 
 from tapgnn import Events
 from tapgnn.model import load_model
-from tapgnn.online.client import Client
-from tapgnn.online.engine.engine import Engine
-from tapgnn.online.server.service import Service, Settings
+from tapgnn.online import Client, Engine
+from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.serving import address, listen, make_server
 
 WIDTH = 2
@@ -47,7 +46,7 @@ class Running:
 
     @property
     def engine(self):
-        return self.service.intake.engine
+        return self.service.queue.engine
 
     def client(self, **options):
         return Client(self.url, **options)
@@ -68,7 +67,7 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
         looked.wait()
         return Engine.open(model, journal, **options)
 
-    service = Service(open_engine, settings or Settings(window=500), sources)
+    service = Service(open_engine, settings or ServerSettings(window=500), sources)
     server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()

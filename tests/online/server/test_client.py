@@ -111,4 +111,4 @@ def test_everything_a_server_says_has_its_type(server, rows):
         one_by_one = [client.score([(src, dst)], time)[0] for time in times]
         assert client.score_at([(src, dst)] * 2, times) == pytest.approx(one_by_one, abs=1e-6)
         with pytest.raises(ServerError, match="no node is called"):
-            client.rank(src, among=["nobody"])
+            client.rank(src, candidates=["nobody"])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tapgnn.online.server.service import Settings
+from tapgnn.online.server.service import ServerSettings
 from tapgnn.online.server.tokens import Tokens
 from tests.online.server.running import running
 
@@ -126,7 +126,7 @@ def test_colours_follow_the_system_until_told_otherwise(server, quiet):
 def test_a_locked_server_asks_for_a_token(model, rows, tmp_path, quiet):
     tokens = Tokens()
     text = tokens.add("read")
-    settings = Settings(tokens=tokens, window=100)
+    settings = ServerSettings(tokens=tokens, window=100)
     with running(model, tmp_path / "state.db", settings) as server:
         page = quiet(server.url)
         page.wait_for_selector("#key:not([hidden])")

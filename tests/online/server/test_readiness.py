@@ -5,7 +5,7 @@ from contextlib import nullcontext
 import pytest
 
 from tapgnn.errors import ServerError
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tests.online.server.failing import (
     apply_fails,
     checkpoint_fails,
@@ -18,9 +18,9 @@ from tests.online.server.running import running
 
 # What goes wrong, the reason that is told, and whether the batch on which it went wrong is acknowledged.
 FAILURES = {
-    "a commit in doubt": (commit_in_doubt, "not known whether the last commit", False),
-    "a commit without its witness": (witness_lost, "the engine broke", False),
-    "a batch that cannot be applied": (apply_fails, "the engine broke", False),
+    "a commit in doubt": (commit_in_doubt, "unknown whether the last commit", False),
+    "a commit without its witness": (witness_lost, "the engine failed", False),
+    "a batch that cannot be applied": (apply_fails, "the engine failed", False),
     "a writer that ends": (checkpoint_fails, "the writer ended in an error (MemoryError)", True),
 }
 

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 import pytest
 
 from tapgnn.errors import OutcomeUnknownError, ServerError, UnavailableError
+from tapgnn.online import Request
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN, Client
-from tapgnn.online.server.ingest_queue import Job
 from tests.online.server.failing import (
     Full,
     apply_fails,
@@ -33,7 +33,7 @@ def send_through_a_failure(model, rows, path, monkeypatch, fail, **options):
             fail(server)
             sending = thread.submit(client.observe, rows[5:9])
             journal = server.engine._journal
-            while journal.head < 2 and not journal.doubtful and not sending.done():
+            while journal.head < 2 and not journal.outcome_unknown and not sending.done():
                 pass
         # Who still tries to send the batch finds a server that is well.
         with running(model, path, port=port, late="merge") as server, client:
@@ -99,19 +99,19 @@ def test_a_full_disk_takes_nothing_and_says_so(model, rows, tmp_path, monkeypatc
 
 
 def test_batches_behind_one_in_doubt_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
-    def job(row):
+    def request(row):
         src, dst, time, features = row
-        return Job({"src": [src], "dst": [dst], "time": [time], "features": [features]}, 1)
+        return Request({"src": [src], "dst": [dst], "time": [time], "features": [features]})
 
     with fragile(model, tmp_path / "state.db", monkeypatch) as server:
-        first, second = job(rows[0]), job(rows[1])
+        first, second = request(rows[0]), request(rows[1])
         with server.engine._writing:
             commit_in_doubt(server)
-            server.service.intake.submit(first)
-            while not first.answer.running():
+            server.service.queue.submit(first)
+            while server.service.queue.queued_batches:
                 pass
-            server.service.intake.submit(second)
+            server.service.queue.submit(second)
         assert isinstance(first.answer.exception(), OutcomeUnknownError)
         assert isinstance(second.answer.exception(), UnavailableError)
-        with pytest.raises(UnavailableError, match="not known whether the last commit"):
-            server.service.intake.submit(job(rows[2]))
+        with pytest.raises(UnavailableError, match="unknown whether the last commit"):
+            server.service.queue.submit(request(rows[2]))

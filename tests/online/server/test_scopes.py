@@ -13,10 +13,10 @@ from starlette.staticfiles import StaticFiles
 
 from tapgnn.errors import ConfigError
 from tapgnn.model import load_model
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.server.app import make_app
-from tapgnn.online.server.middleware import Guard, GuardedRoute, Limits
-from tapgnn.online.server.service import Service, Settings
+from tapgnn.online.server.middleware import AccessMiddleware, Limits, ScopedRoute
+from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.tokens import Tokens
 from tests.online.server.running import running
 
@@ -73,7 +73,7 @@ def secured(model, rows, tmp_path_factory):
     tokens = Tokens()
     texts = {"wrong": "tg_wrong", "read": tokens.add("read"), "write": tokens.add("write")}
     headers = {who: {"Authorization": f"Bearer {text}"} for who, text in texts.items()}
-    settings = Settings(tokens=tokens, window=500)
+    settings = ServerSettings(tokens=tokens, window=500)
     journal = tmp_path_factory.mktemp("scopes") / "state.db"
     with running(model, journal, settings, late="merge", start="empty") as server:
         with server.client(token=texts["write"]) as client:
@@ -123,7 +123,7 @@ def requests(server, rows):
 def test_every_route_declares_its_scope(secured):
     server, _ = secured
     found = {route.path: route.access for route in server.app.routes}
-    assert all(isinstance(route, GuardedRoute) for route in server.app.routes)
+    assert all(isinstance(route, ScopedRoute) for route in server.app.routes)
     assert {path: found.pop(path) for path in SCOPES} == SCOPES
     assert found
     assert all(path.startswith("/page/") and access == "open" for path, access in found.items())
@@ -182,7 +182,7 @@ async def served():
 def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, secured):
     tokens = Tokens()
     text = tokens.add("write")
-    settings = Settings(tokens=tokens if secured else None)
+    settings = ServerSettings(tokens=tokens if secured else None)
     service = Service(lambda: Engine.open(model, tmp_path / "state.db"), settings)
     guard = make_app(service, load_model(model).config)
     guard.app.add_api_route("/v1/forgotten", served, methods=["GET"])
@@ -200,7 +200,7 @@ def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, sec
 
 def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_path):
     def guard(app):
-        return Guard(app, None, Limits(), lambda *_: None)
+        return AccessMiddleware(app, None, Limits(), lambda *_: None)
 
     empty = {"docs_url": None, "redoc_url": None, "openapi_url": None}
     guard(FastAPI(**empty))

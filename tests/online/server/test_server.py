@@ -13,9 +13,9 @@ import pytest
 
 from tapgnn.errors import ConfigError, JournalError
 from tapgnn.model import load_model
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.server.middleware import Limits
-from tapgnn.online.server.service import Service, Settings
+from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.serving import address, check_address, listen, make_server
 from tapgnn.online.server.tokens import Tokens
 from tapgnn.online.sources.file import FileSource
@@ -71,7 +71,7 @@ def test_what_is_asked_over_http_is_what_the_engine_says(server, rows):
         assert client.score(pairs, later) == engine.score(list(src), list(dst), later).tolist()
         assert client.embed(src, later) == engine.embed(list(src), later).tolist()
         assert client.rank(src[0], 5) == engine.rank(src[0], None, 5)
-        assert client.rank(src[0], 2, among=["m1", "m2"]) == engine.rank(src[0], None, 2, ["m1", "m2"])
+        assert client.rank(src[0], 2, candidates=["m1", "m2"]) == engine.rank(src[0], None, 2, ["m1", "m2"])
         answer = http.post("/v1/embed", json={"nodes": [src[0], "nobody"]}).json()
         assert answer["known"] == [True, False]
         about = client.model()
@@ -210,7 +210,7 @@ def test_a_moment_that_has_passed_is_not_asked_about(server, rows):
 
 
 def test_bodies_and_batches_have_a_limit(model, rows, tmp_path):
-    settings = Settings(window=100, events=10, limits=Limits(body=2_000))
+    settings = ServerSettings(window=100, events=10, limits=Limits(body=2_000))
     with running(model, tmp_path / "state.db", settings) as server, server.http() as http:
         assert send(http, as_lines(rows[:10]), NDJSON).status_code == 200
         long = b" " * 3_000
@@ -232,16 +232,16 @@ def test_a_small_body_that_unpacks_to_a_large_one_is_refused(model, rows, tmp_pa
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_stream(sink, table.schema, options=options) as stream:
         stream.write_table(table)
-    settings = Settings(window=100, events=100_000, limits=Limits(body=100_000))
+    settings = ServerSettings(window=100, events=100_000, limits=Limits(body=100_000))
     assert len(sink.getvalue()) < 100_000
     with running(model, tmp_path / "state.db", settings) as server, server.http() as http:
         answer = send(http, sink.getvalue(), ARROW)
         assert answer.status_code == 413
-        assert "unpacks" in answer.json()["detail"]
+        assert "decompresses" in answer.json()["detail"]
 
 
 def test_half_a_request_leaves_the_server_as_it_was(model, rows, tmp_path):
-    settings = Settings(window=100, limits=Limits(seconds=0.3))
+    settings = ServerSettings(window=100, limits=Limits(seconds=0.3))
     with running(model, tmp_path / "state.db", settings) as server:
         place = urlsplit(server.url)
         before = server.engine.state_digest()
@@ -262,7 +262,7 @@ def test_half_a_request_leaves_the_server_as_it_was(model, rows, tmp_path):
 
 
 def test_a_full_queue_says_when_to_come_back_and_nothing_acknowledged_is_lost(model, rows, tmp_path):
-    with running(model, tmp_path / "state.db", Settings(window=100, queue=2), late="merge") as server:
+    with running(model, tmp_path / "state.db", ServerSettings(window=100, queue=2), late="merge") as server:
         answers = []
 
         def work(row):
@@ -292,7 +292,7 @@ def test_tokens_open_what_their_scope_says(model, rows, tmp_path):
     assert reading not in text
     assert writing not in text
     assert (tmp_path / "tokens.json").stat().st_mode & 0o077 == 0
-    settings = Settings(tokens=Tokens.load(tmp_path / "tokens.json"), window=100)
+    settings = ServerSettings(tokens=Tokens.load(tmp_path / "tokens.json"), window=100)
     with running(model, tmp_path / "state.db", settings) as server, server.http() as http:
         ask = {"pairs": [{"src": "a1", "dst": "m1"}]}
 
@@ -389,7 +389,7 @@ def test_stopping_answers_what_was_taken_and_leaves_a_checkpoint(model, rows, tm
 
 def test_an_engine_that_cannot_be_opened_stops_the_server(model, tmp_path):
     with Engine.open(model, tmp_path / "state.db"):
-        service = Service(lambda: Engine.open(model, tmp_path / "state.db"), Settings())
+        service = Service(lambda: Engine.open(model, tmp_path / "state.db"), ServerSettings())
         listening = listen("127.0.0.1", 0)
         assert address(listening).startswith("http://127.0.0.1:")
         make_server(service, load_model(model).config).run(sockets=[listening])
@@ -419,7 +419,7 @@ def test_a_topic_of_kafka_reaches_the_journal_with_its_offset_and_goes_on_there(
 def test_a_source_that_fails_stops_the_server_and_says_why(model, tmp_path):
     path = tmp_path / "events.jsonl"
     path.write_text('{"src": "a", "dst": "b", "time": "soon"}\n')
-    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), Settings(window=100), [FileSource(path)])
+    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), ServerSettings(window=100), [FileSource(path)])
     listening = listen("127.0.0.1", 0)
     make_server(service, load_model(model).config).run(sockets=[listening])
     listening.close()
@@ -436,7 +436,7 @@ def test_whatever_breaks_behind_the_server_stops_it(model, tmp_path):
         def lag(self):
             return None
 
-    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), Settings(window=100), [Broken()])
+    service = Service(lambda: Engine.open(model, tmp_path / "state.db"), ServerSettings(window=100), [Broken()])
     listening = listen("127.0.0.1", 0)
     make_server(service, load_model(model).config).run(sockets=[listening])
     listening.close()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from tapgnn.errors import ConfigError, DataError
 from tapgnn.online.sources.file import FileSource, StreamSource
 from tapgnn.online.sources.kafka import KafkaSource
-from tapgnn.online.sources.line_parser import RowReader
+from tapgnn.online.sources.line_parser import LineParser
 
 PAUSE = 0.005
 
@@ -159,7 +159,7 @@ def test_a_file_that_begins_with_the_same_event_but_is_shorter_was_cut(tmp_path,
     with sink.following(FileSource(path, pause=PAUSE)):
         sink.wait(4)
     assert sink.rows[3:] == [event(0)]
-    assert any("it was cut" in record.getMessage() for record in caplog.records)
+    assert any("was truncated" in record.getMessage() for record in caplog.records)
 
 
 def test_a_bad_row_stops_a_source_and_names_it_unless_rows_may_be_skipped(tmp_path):
@@ -199,8 +199,8 @@ def test_a_pipe_that_stays_open_is_read_as_it_fills_and_left_when_told():
 
 
 def test_features_may_stand_in_a_list_or_in_columns():
-    listed = RowReader("x", "jsonl").read([b'{"src":1,"dst":2,"time":3,"features":[0.5,2]}'], 1)
-    apart = RowReader("x", "jsonl").read([b'{"src":1,"dst":2,"time":3,"f0":0.5,"f1":2}'], 1)
+    listed = LineParser("x", "jsonl").parse([b'{"src":1,"dst":2,"time":3,"features":[0.5,2]}'], 1)
+    apart = LineParser("x", "jsonl").parse([b'{"src":1,"dst":2,"time":3,"f0":0.5,"f1":2}'], 1)
     assert listed["features"].tolist() == apart["features"].tolist() == [[0.5, 2.0]]
 
 

@@ -1,4 +1,4 @@
-"""Batch: the events that arrive together, checked, in the order in which they were sent, and their bytes in a journal.
+"""A batch: events that arrive together, checked, in the order in which they were sent, and their bytes in a journal.
 
 The ids are numbered within the batch, so that a batch means the same whatever else the journal holds. An event keeps
 its index in the batch for good: where others were taken out, `index` says which are left.
@@ -35,7 +35,7 @@ _LABELS, _INDEX = 1, 2
 
 
 @dataclass(frozen=True)
-class Batch:
+class EventBatch:
     """`src`, `dst` [E] positions in `ids`, `time` [E], `features` [E, f], `labels` [E]; `index` [E] where not 0, 1.."""
 
     ids: Sequence[Id]
@@ -47,7 +47,7 @@ class Batch:
     index: Ints | None = None
 
     @classmethod
-    def of(cls, events: Arriving, config: Config) -> Batch:
+    def of(cls, events: Arriving, config: Config) -> EventBatch:
         """Check what arrived against what a model takes; what does not fit is an EventError that names the event."""
         batch = _from_events(events) if isinstance(events, Events) else _from_columns(_columns(events))
         if len(batch) == 0:
@@ -70,15 +70,15 @@ class Batch:
         return np.arange(len(self)) if self.index is None else self.index
 
     def name(self, row: int) -> str:
-        """An event in words, for messages."""
+        """An event as it is named in messages."""
         ends = f"{self.ids[self.src[row]]!r} -> {self.ids[self.dst[row]]!r}"
         return f"event {self.sent_index()[row]} ({ends} at {self.time[row]})"
 
-    def keep(self, rows: NDArray[np.bool_]) -> Batch:
+    def keep(self, rows: NDArray[np.bool_]) -> EventBatch:
         """Only the events of a mask, with the indices that they had; ids that are then in no event are gone."""
         ends = np.stack([self.src[rows], self.dst[rows]], axis=1).ravel()
         used, place = np.unique(ends, return_inverse=True)
-        return Batch(
+        return EventBatch(
             [self.ids[number] for number in used.tolist()],
             place[0::2],
             place[1::2],
@@ -103,7 +103,7 @@ class Batch:
         return b"".join([header, names, *(column.tobytes() for column in columns)])
 
     @classmethod
-    def read(cls, payload: bytes) -> Batch:
+    def read(cls, payload: bytes) -> EventBatch:
         """What `payload` wrote."""
         try:
             magic, events, ids, length, width, size, flags = _HEADER.unpack_from(payload)
@@ -131,21 +131,21 @@ class Batch:
         )
 
 
-def _from_events(events: Events) -> Batch:
+def _from_events(events: Events) -> EventBatch:
     """A log's rows; its ids are numbered anew, whatever else its vocabulary holds."""
     used, place = np.unique(np.stack([events.src, events.dst], axis=1).ravel(), return_inverse=True)
     names = events.vocabulary.ids
-    return Batch(
+    return EventBatch(
         [names[row] for row in used.tolist()], place[0::2], place[1::2], events.time, events.features, events.labels
     )
 
 
-def _from_columns(table: dict[str, Any]) -> Batch:
+def _from_columns(table: dict[str, Any]) -> EventBatch:
     plain = _plain_ids(table)
     times = _plain_times(table["time"]) if table.keys() == {"src", "dst", "time"} else None
     if plain is not None and times is not None and len(times) == len(plain[1]) == len(plain[2]):
-        return Batch(*plain, times)
-    # Ids that are numbered already need no more than as many places.
+        return EventBatch(*plain, times)
+    # Ids that are numbered already are not numbered again.
     src, dst = (table["src"], table["dst"]) if plain is None else (np.zeros_like(plain[1]), np.zeros_like(plain[2]))
     try:
         with np.errstate(over="ignore"):
@@ -159,7 +159,7 @@ def _from_columns(table: dict[str, Any]) -> Batch:
     sent[order] = np.arange(len(order))
     log = log.take(sent)
     ids = (log.vocabulary.ids, log.src, log.dst) if plain is None else plain
-    return Batch(*ids, log.time, log.features, log.labels)
+    return EventBatch(*ids, log.time, log.features, log.labels)
 
 
 def _plain_ids(table: dict[str, Any]) -> tuple[list[Id], Ints, Ints] | None:
@@ -242,16 +242,16 @@ def _check_names(table: Mapping[str, Any], where: str) -> None:
         raise EventError(f"{where}: {unknown[0]!r} is unknown; an event has {', '.join(COLUMNS)}")
 
 
-def _check_ids(batch: Batch) -> None:
+def _check_ids(batch: EventBatch) -> None:
     """Refuse ids that could not be hashed or kept."""
     for number, name in enumerate(batch.ids):
-        fault = _fault(name)
+        fault = _id_fault(name)
         if fault is not None:
             row = int(np.flatnonzero((batch.src == number) | (batch.dst == number))[0])
             raise EventError(f"row {row}: {fault}; send a short name or a hash of it")
 
 
-def _fault(name: Id) -> str | None:
+def _id_fault(name: Id) -> str | None:
     if not isinstance(name, str):
         return "an id has more than 512 bits" if name.bit_length() > 512 else None
     if len(name) > ID_LENGTH:
@@ -261,8 +261,8 @@ def _fault(name: Id) -> str | None:
     return None
 
 
-def _check_range(batch: Batch, config: Config) -> None:
-    """Refuse numbers that no sum would survive."""
+def _check_range(batch: EventBatch, config: Config) -> None:
+    """Refuse numbers that would overflow the sums of the state."""
     far = np.flatnonzero(~(np.abs(batch.time - config.origin) <= SPAN_LIMIT * config.span))
     if len(far):
         raise EventError(

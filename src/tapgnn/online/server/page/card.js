@@ -20,7 +20,7 @@ export async function openCard(id) {
   at("card-suggested").replaceChildren(...card.suggested.map((link) => suggestion(id, link)));
   if (!card.suggested.length) at("card-suggested").append(make("li", { class: "hint" }, "none"));
   at("card-nearest").replaceChildren(
-    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.likeness), make("span"))),
+    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.similarity), make("span"))),
   );
   if (!card.nearest.length) at("card-nearest").append(make("li", { class: "hint" }, "none among the nodes active recently"));
   at("card-history").replaceChildren(...card.events.slice().reverse().map((event) => past(id, event)));
@@ -78,7 +78,7 @@ export async function explain(src, dst, pressed) {
   if (shown === null) return;
   at("why-title").textContent = `Why ${percent(found.probability)} for ${src} → ${dst}?`;
   at("why-facts").textContent = found.causes.length
-    ? `What each past event does to it, and what it would be without; ${count(found.remembered)} of ${count(found.of)} events looked at.`
+    ? `What each past event does to it, and what it would be without; ${count(found.events_in_window)} of ${count(found.events_in_total)} events looked at.`
     : "No past event of the two is among the latest; what they did before is in the sums.";
   at("why-causes").replaceChildren(...found.causes.map(cause));
   at("why").hidden = false;

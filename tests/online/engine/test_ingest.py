@@ -5,7 +5,7 @@ import pytest
 
 from tapgnn import Events
 from tapgnn.errors import ConfigError, EventError, LateEventError, StateError
-from tapgnn.online.engine.engine import Engine, Request
+from tapgnn.online import Engine, Request
 
 from ..live import KNOWN, saved_model
 
@@ -31,7 +31,7 @@ BAD = {
     "id digits": ((10**5000, 1, 1e9, [0.0, 0.0]), "512 bits"),
     "label half": ((0, 1, 1e9, [0.0, 0.0], 0.5), "label"),
     "nothing": ([], "no events"),
-    "late": ([(0, 1, 1e9 + 9, [0.0, 0.0]), (0, 1, 1e9 - 5, [0.0, 0.0])], "event 1 .* is not younger"),
+    "late": ([(0, 1, 1e9 + 9, [0.0, 0.0]), (0, 1, 1e9 - 5, [0.0, 0.0])], "event 1 .* is not newer"),
     "beyond the horizon": ((0, 1, 1e9 + 5000, [0.0, 0.0]), "horizon"),
 }
 
@@ -91,29 +91,29 @@ def test_a_batch_is_taken_once_and_its_sequence_stands_for_its_content(quick_pat
 
 def test_several_batches_in_one_commit_are_as_good_as_one_after_the_other(quick_path):
     requests = [
-        Request((0, 1, 1e9), "p", 1, ask=("score",)),
+        Request((0, 1, 1e9), "p", 1, score=True),
         Request((0, 1, 1e9 + 3), "p", 2, ("t", 0, 4)),
         Request((0, 1, 1e9), "q", 1),  # late by now
         Request((0, 1, 1e9 + 3), "p", 2),  # a repetition
-        Request((3, 1, 1e9 + 4), "q", 2, ("t", 0, 5), ask=("score",)),
+        Request((3, 1, 1e9 + 4), "q", 2, ("t", 0, 5), score=True),
     ]
     with (
         Engine.open(saved_model(), quick_path / "many.db") as many,
         Engine.open(saved_model(), quick_path / "one.db") as one,
     ):
-        outcomes = many.observe_many(requests)
-        for request, outcome in zip(requests, outcomes, strict=True):
+        many.observe_many(requests)
+        for request in requests:
             arguments = (request.events, request.producer, request.sequence, request.offset)
-            if outcome.error is not None:
+            if request.answer.exception() is not None:
                 with pytest.raises(LateEventError):
                     one.observe(*arguments)
-            elif request.ask:
+            elif request.score:
                 scores, receipt = one.score_then_observe(*arguments)
-                assert np.array_equal(scores, outcome.answers["score"])
-                assert receipt == outcome.receipt
+                assert np.array_equal(scores, request.answer.result().probabilities)
+                assert receipt == request.answer.result().receipt
             else:
-                assert one.observe(*arguments) == outcome.receipt
-        assert [outcome.error is None for outcome in outcomes] == [True, True, False, True, True]
+                assert one.observe(*arguments) == request.answer.result().receipt
+        assert [request.answer.exception() is None for request in requests] == [True, True, False, True, True]
         assert many.state_digest() == one.state_digest()
         assert many.offsets() == one.offsets() == {("t", 0): 5}
 
@@ -122,28 +122,44 @@ def test_each_sender_is_told_when_its_own_batch_is_safe_and_applied_and_not_when
     with Engine.open(saved_model(), quick_path / "s.db") as engine:
         heard = []
 
-        def told(outcome):
+        def told(answer):
             # All of them were committed together; this one is applied, those after it are not yet.
             status = engine.status()
-            heard.append((outcome.error is None, status["position"], status["applied"]))
+            heard.append((answer.exception() is None, status["position"], status["applied"]))
 
         times = (1e9, 1e9 + 1, 1e9 - 5, 1e9 + 2)
-        requests = [Request((0, 1, time), "source", number, told=told) for number, time in enumerate(times)]
-        outcomes = engine.observe_many([*requests, requests[0]])
+        requests = [Request((0, 1, time), "source", number) for number, time in enumerate(times)]
+        requests.append(Request((0, 1, times[0]), "source", 0))
+        for request in requests:
+            request.answer.add_done_callback(told)
+        engine.observe_many(requests)
         assert heard == [(False, 0, 0), (True, 3, 1), (True, 3, 2), (True, 3, 3), (True, 3, 3)]
-        assert [outcome.error is None for outcome in outcomes] == [True, True, False, True, True]
-        assert outcomes[-1].receipt.duplicate
+        assert [request.answer.exception() is None for request in requests] == [True, True, False, True, True]
+        assert requests[-1].answer.result().receipt.duplicate
+
+
+def test_a_request_is_taken_in_once_and_a_cancelled_one_not_at_all(quick_path):
+    with Engine.open(saved_model(), quick_path / "s.db") as engine:
+        done, cancelled = Request((0, 1, 1e9)), Request((0, 1, 1e9 + 1))
+        cancelled.answer.cancel()
+        engine.observe_many([done, cancelled])
+        for again in ([done], [Request((0, 1, 1e9 + 2))] * 2):
+            with pytest.raises(ConfigError, match="only once"):
+                engine.observe_many(again)
+        assert engine.status()["accepted"] == 1
+        assert engine.observe((0, 1, 1e9 + 3)).accepted == 1
 
 
 def test_an_engine_that_was_stopped_between_batches_of_one_commit_loses_none_of_them(quick_path):
-    def told(outcome):
+    def told(answer):
         raise KeyboardInterrupt
 
     with Engine.open(saved_model(), quick_path / "s.db") as engine:
-        requests = [Request((0, 1, 1e9 + number), "source", number, told=told) for number in range(3)]
+        requests = [Request((0, 1, 1e9 + number), "source", number) for number in range(3)]
+        requests[0].answer.add_done_callback(told)
         with pytest.raises(KeyboardInterrupt):
             engine.observe_many(requests)
-        with pytest.raises(StateError, match="open it again"):
+        with pytest.raises(StateError, match="restart it"):
             engine.observe((0, 1, 1e9 + 9))
     with (
         Engine.open(saved_model(), quick_path / "s.db") as again,
@@ -182,7 +198,7 @@ def test_the_policy_is_the_journals_and_changes_only_on_request(quick_path):
         assert engine.status()["policy"]["lateness"] == 1.0
 
 
-def test_a_node_silent_for_longer_than_the_ttl_is_a_stranger_and_its_row_is_used_again(quick_path):
+def test_a_node_silent_for_longer_than_the_ttl_is_forgotten_and_its_row_is_used_again(quick_path):
     with Engine.open(saved_model(), quick_path / "s.db", ttl=10.0, hold_back=False, checkpoint_every=7) as engine:
         for step in range(300):
             engine.observe([(f"n{step}", 0, 1e9 + step), (0, f"n{step}", 1e9 + step + 0.5)])
@@ -192,7 +208,7 @@ def test_a_node_silent_for_longer_than_the_ttl_is_a_stranger_and_its_row_is_used
         with engine.live() as live:
             assert live.where.size < 40
         digest = engine.state_digest()
-        # A stranger who comes back starts from nothing, like any other.
+        # A forgotten node that comes back starts from nothing, like a new one.
         scores, _ = engine.score_then_observe([("n5", 0, 1e9 + 400.0), ("never", 0, 1e9 + 400.0)])
         assert scores[0] == pytest.approx(scores[1])
         expected = engine.state_digest()
