@@ -69,7 +69,7 @@ def test_it_loads_moves_with_the_stream_and_says_when_the_server_stops(model, ro
         expect(page.locator("#pace-chart rect")).not_to_have_count(0)
         assert page.locator("#riskiest .meter").count() == 20
     page.wait_for_selector("#state.gone", timeout=15_000)
-    assert "does not answer" in page.locator("#banner").inner_text()
+    assert "not responding" in page.locator("#banner").inner_text()
     page.screenshot(path=ARTEFACTS / "live-gone.png")
     with running(model, tmp_path / "state.db", port=int(server.url.rpartition(":")[2])):
         page.wait_for_selector("#state.live", timeout=15_000)
