@@ -167,12 +167,12 @@ class ServerTarget:
                 [*zip(src, dst, strict=True), *zip(src, negatives, strict=True)], np.tile(batch.time, 2)
             )
         )
-        asked = time.perf_counter()
+        scored = time.perf_counter()
         features = [None] * len(batch) if batch.features is None else batch.features.tolist()
         labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
         self._client.observe(zip(src, dst, batch.time.tolist(), features, labels, strict=True))
-        tally.took("score", asked - start)
-        tally.took("observe", time.perf_counter() - asked)
+        tally.took("score", scored - start)
+        tally.took("observe", time.perf_counter() - scored)
         tally.add(scores[: len(batch)], scores[len(batch) :], batch.time)
 
     def finish(self, tally: Tally) -> None:

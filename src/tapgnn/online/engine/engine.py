@@ -74,13 +74,13 @@ class Engine(Queries):
         numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
         # Last: numba resets the threads of OpenMP, which are torch's.
         torch.set_num_threads(threads)
-        wishes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
+        changes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = journal if isinstance(journal, Journal) else open_journal(str(journal))
         try:
-            checkpoints = _restored(own, StartingPoint.of(model, own.metadata().get("start", start)), wishes, verify)
+            checkpoints = _restored(own, StartingPoint.of(model, own.metadata().get("start", start)), changes, verify)
             writer = Writer(checkpoints, checkpoint_every, horizon)
             before = writer.live.buffer.policy
-            wanted = before.changed(**wishes)
+            wanted = before.changed(**changes)
             if wanted != before:
                 writer.write(Kind.POLICY, json.dumps(wanted.to_dict()).encode())
             return cls(writer)
@@ -279,10 +279,10 @@ class Engine(Queries):
         self._journal.finish_wiping()
 
 
-def _restored(journal: Journal, start: StartingPoint, wishes: dict[str, Any], verify: bool) -> Checkpoints:
+def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], verify: bool) -> Checkpoints:
     """The live state at the end of a journal, from its checkpoint; a journal without a model is given this one."""
     if "model" not in journal.metadata():
-        policy = Policy().changed(**wishes)
+        policy = Policy().changed(**changes)
         journal.set_metadata({**start.identity(), "known": 0, "policy": policy.to_dict()})
     metadata = journal.metadata()
     for name, what in (("model", "model"), ("base", "state saved with the model")):

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import EventError, JournalError
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Floats, Ints, checked_features, checked_ids, checked_labels, checked_times
 from tapgnn.model import Config
 from tapgnn.vocabulary import Id
 
@@ -132,7 +132,7 @@ class EventBatch:
 
 
 def _from_events(events: Events) -> EventBatch:
-    """A log's rows; its ids are numbered anew, whatever else its vocabulary holds."""
+    """A log's rows; its ids are numbered within the batch."""
     used, place = np.unique(np.stack([events.src, events.dst], axis=1).ravel(), return_inverse=True)
     names = events.vocabulary.ids
     return EventBatch(
@@ -141,56 +141,34 @@ def _from_events(events: Events) -> EventBatch:
 
 
 def _from_columns(table: dict[str, Any]) -> EventBatch:
-    plain = _plain_ids(table)
-    times = _plain_times(table["time"]) if table.keys() == {"src", "dst", "time"} else None
-    if plain is not None and times is not None and len(times) == len(plain[1]) == len(plain[2]):
-        return EventBatch(*plain, times)
-    # Ids that are numbered already are not numbered again.
-    src, dst = (table["src"], table["dst"]) if plain is None else (np.zeros_like(plain[1]), np.zeros_like(plain[2]))
     try:
         with np.errstate(over="ignore"):
-            log = Events.from_arrays(src, dst, table["time"], table.get("features"), table.get("label"))
-        order = _time_order(table["time"], len(log))
+            time = checked_times(table["time"])
+            size = len(time)
+            ids = _numbered(*(_plain_ids(name, table[name], size) for name in ("src", "dst")))
+            features = checked_features(table["features"], size) if "features" in table else None
+            labels = checked_labels(table["label"], size) if "label" in table else None
     except EventError:
         raise
     except (OverflowError, TypeError, ValueError) as error:
         raise EventError(f"a column is not one value per event ({error}); fix or remove the row") from None
-    sent = np.empty_like(order)
-    sent[order] = np.arange(len(order))
-    log = log.take(sent)
-    ids = (log.vocabulary.ids, log.src, log.dst) if plain is None else plain
-    return EventBatch(*ids, log.time, log.features, log.labels)
+    return EventBatch(*ids, time, features, labels)
 
 
-def _plain_ids(table: dict[str, Any]) -> tuple[list[Id], Ints, Ints] | None:
-    """The distinct ids and the place of each end among them, where every id is plainly an int or a string."""
-    sides = [side.tolist() if isinstance(side, np.ndarray) else side for side in (table["src"], table["dst"])]
-    if not all(isinstance(side, list) and {*map(type, side)} <= {int, str} for side in sides):
-        return None
+def _plain_ids(name: str, column: Any, size: int) -> list[Id]:
+    """A column of ids as integers and strings; one that is such a list already is not looked at one by one."""
+    ids = column.tolist() if isinstance(column, np.ndarray) else column
+    if isinstance(ids, list) and len(ids) == size and {*map(type, ids)} <= {int, str}:
+        return ids
+    return list(np.array(checked_ids(name, column, size), dtype=object))
+
+
+def _numbered(src: list[Id], dst: list[Id]) -> tuple[list[Id], Ints, Ints]:
+    """The distinct ids, and the place of each end among them."""
     place: dict[Id, int] = {}
-    src, dst = ([place.setdefault(name, len(place)) for name in side] for side in sides)
-    return list(place), np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64)
-
-
-def _plain_times(time: Any) -> Floats | None:
-    """The times as floats, where every one is plainly a finite number."""
-    if isinstance(time, list) and not {*map(type, time)} <= {int, float}:
-        return None
-    try:
-        times = np.asarray(time, dtype=np.float64) if isinstance(time, list) else time
-    except OverflowError:
-        return None
-    plain = isinstance(times, np.ndarray) and times.ndim == 1 and times.dtype == np.float64
-    return times if plain and np.isfinite(times).all() else None
-
-
-def _time_order(time: Any, size: int) -> Ints:
-    """[E] the rows by time, as `Events` sorts them."""
-    array = np.asarray(time)
-    if array.dtype.kind in "iuf":
-        return np.argsort(array.astype(np.float64), kind="stable")
-    rows = np.arange(size)
-    return np.array(Events.from_arrays(rows, rows, time).vocabulary.ids, dtype=np.int64)
+    numbers = (np.array([place.setdefault(name, len(place)) for name in side], dtype=np.int64) for side in (src, dst))
+    left, right = numbers
+    return list(place), left, right
 
 
 def _columns(events: Any) -> dict[str, Any]:

@@ -106,9 +106,9 @@ class Service:
         error = work.exception()
         if error is None:
             return False
-        told = error if isinstance(error, TapgnnError) else TapgnnError(f"internal error: {error!r}")
-        _log.error("failed", extra={"fields": {"reason": str(told)}}, exc_info=None if told is error else error)
-        self.failure = told
+        failure = error if isinstance(error, TapgnnError) else TapgnnError(f"internal error: {error!r}")
+        _log.error("failed", extra={"fields": {"reason": str(failure)}}, exc_info=None if failure is error else error)
+        self.failure = failure
         self.on_failure()
         return True
 
