@@ -18,12 +18,11 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tapgnn.data.negatives import NegativeSampler, chance
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.evaluation.metrics import auc, auc_along_time
-from tapgnn.events import Events
+from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
 from tapgnn.online.client import Client
 from tapgnn.online.engine.engine import Engine
@@ -39,16 +38,16 @@ TICK_SECONDS = 0.05
 class Tally:
     """What has been measured so far: scores of events and of their negatives, and seconds by operation."""
 
-    positive: list[NDArray[np.float64]] = field(default_factory=list)
-    negative: list[NDArray[np.float64]] = field(default_factory=list)
-    when: list[NDArray[np.float64]] = field(default_factory=list)
+    positive: list[float] = field(default_factory=list)
+    negative: list[float] = field(default_factory=list)
+    when: list[float] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
-    def add(self, positive: NDArray[np.float64], negative: NDArray[np.float64], when: NDArray[np.float64]) -> None:
+    def add(self, positive: Floats, negative: Floats, when: Floats) -> None:
         """Add scores."""
-        self.positive.append(positive)
-        self.negative.append(negative)
-        self.when.append(when)
+        self.positive += positive.tolist()
+        self.negative += negative.tolist()
+        self.when += when.tolist()
 
     def took(self, what: str, seconds: float) -> None:
         """Add a duration."""
@@ -56,25 +55,27 @@ class Tally:
 
     def recent_auc(self) -> float | None:
         """AUC of the latest events; None before there are any."""
-        left = _last(self.positive, RECENT)
-        return _auc(left, _last(self.negative, RECENT)) if len(left) else None
+        return self._auc(slice(-RECENT, None))
+
+    def whole_auc(self) -> float | None:
+        """AUC of all events; None before there are any."""
+        return self._auc(slice(None))
+
+    def _auc(self, rows: slice) -> float | None:
+        scores = self.positive[rows] + self.negative[rows]
+        return auc(np.repeat([1, 0], len(scores) // 2), np.array(scores)) if scores else None
 
     def curve(self, bins: int = 10) -> list[dict[str, float]]:
         """AUC within consecutive intervals of time."""
-        if not self.positive:
+        if not self.when:
             return []
-        scores = np.concatenate([*self.positive, *self.negative])
-        labels = np.repeat([1, 0], len(scores) // 2)
-        found = auc_along_time(labels, scores, np.tile(np.concatenate(self.when), 2), bins)
+        labels, scores = np.repeat([1, 0], len(self.when)), np.array(self.positive + self.negative)
+        found = auc_along_time(labels, scores, np.tile(self.when, 2), bins)
         rows = zip(found.start, found.stop, found.auc, found.count // 2, strict=True)
         return [
             {"start": float(start), "stop": float(stop), "auc": float(area), "events": int(count)}
             for start, stop, area, count in rows
         ]
-
-    def whole_auc(self) -> float | None:
-        """AUC of all events."""
-        return _auc(np.concatenate(self.positive), np.concatenate(self.negative)) if self.positive else None
 
     def percentiles(self) -> dict[str, dict[str, float]]:
         """p50, p95, p99 in milliseconds, by operation."""
@@ -225,18 +226,3 @@ def _batches(log: Events, size: int, speed: float | None, start: float) -> Itera
         stop = int(np.searchsorted(log.time, log.time[stop - 1], side="right"))
         yield log.take(slice(place, stop))
         place = stop
-
-
-def _last(parts: list[NDArray[np.float64]], count: int) -> NDArray[np.float64]:
-    chosen: list[NDArray[np.float64]] = []
-    found = 0
-    for part in reversed(parts):
-        chosen.append(part)
-        found += len(part)
-        if found >= count:
-            break
-    return np.concatenate(chosen[::-1])[-count:] if chosen else np.empty(0)
-
-
-def _auc(positive: NDArray[np.float64], negative: NDArray[np.float64]) -> float:
-    return auc(np.repeat([1, 0], len(positive)), np.concatenate([positive, negative]))
