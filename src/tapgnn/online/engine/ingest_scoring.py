@@ -60,8 +60,10 @@ class IngestScoring:
 
     def score_late(self) -> None:
         """Score late events, which will be merged, as of the end of the present instant."""
-        present = np.full(len(self._batch), np.nextafter(self._live.clock, np.inf))
-        self._score(self._live.state, self._live.buffer.is_late(self._batch.time), present)
+        late = self._live.buffer.is_late(self._batch.time)
+        if late.any():
+            present = np.full(len(late), np.nextafter(self._live.clock, np.inf))
+            self._score(self._live.state, late, present)
 
     def score_absorbed(self, events: Events, trace: Trace) -> None:
         """Score the events that were just absorbed."""

@@ -10,7 +10,7 @@ it on the journalled batch. So nothing is journalled that cannot be applied.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +63,12 @@ class ReorderBuffer:
 
     def add(self, batch: EventBatch, horizon: float = np.inf, **columns: Any) -> Columns:
         """Add a batch; gives the events to absorb now, in order. A batch that is refused changes nothing."""
-        self._check(batch, horizon)
-        late = int(np.count_nonzero(self.is_late(batch.time)))
+        late = self._check(batch, horizon)
         self.insert(batch, **columns)
         self.late += late
-        self.newest = float(np.max(batch.time, initial=self.newest))
-        side = "left" if self.policy.hold_back else "right"
-        due = np.searchsorted(self.pending["time"], self.newest - self.policy.lateness, side)  # type: ignore[call-overload]
+        self.newest = float(batch.time.max(initial=self.newest))
+        side: Literal["left", "right"] = "left" if self.policy.hold_back else "right"
+        due = self.pending["time"].searchsorted(self.newest - self.policy.lateness, side)
         return self._release(max(int(due), late))
 
     def flush(self) -> Columns:
@@ -78,12 +77,14 @@ class ReorderBuffer:
 
     def insert(self, batch: EventBatch, **columns: Any) -> None:
         """Put events in their place; late ones come at the clock."""
-        arriving = np.empty(len(batch), self.pending.dtype)
-        arriving["time"] = np.maximum(batch.time, self.clock)
+        size = len(self)
+        both = np.empty(size + len(batch), self.pending.dtype)
+        both[:size] = self.pending
+        both["time"][size:] = np.maximum(batch.time, self.clock)
         for name, values in columns.items():
-            arriving[name] = values
-        both = np.concatenate([self.pending, arriving])
-        if not (both["time"][1:] > both["time"][:-1]).all():
+            both[name][size:] = values
+        time = both["time"]
+        if not (time[1:] > time[:-1]).all():
             names = both.dtype.names or ()
             both = both[np.lexsort([_sort_key(both[name]) for name in _ORDER if name in names])]
         self.pending = both
@@ -98,7 +99,8 @@ class ReorderBuffer:
             self.clock = max(self.clock, float(released["time"][-1]))
         return released
 
-    def _check(self, batch: EventBatch, horizon: float) -> None:
+    def _check(self, batch: EventBatch, horizon: float) -> int:
+        """Refuse a batch with an event too late or too far ahead; gives the number of late events."""
         late = np.flatnonzero(self.is_late(batch.time))
         if len(late) and self.policy.late != "merge":
             longer = "a longer lateness" if self.policy.late == "buffer" else "the late policy buffer with a lateness"
@@ -106,13 +108,13 @@ class ReorderBuffer:
                 f"{batch.name(int(late[0]))} is not newer than the events already absorbed, up to {self.clock}; send "
                 f"events in order of time, or choose {longer}, or the late policy merge"
             )
-        limit = self.newest + horizon if np.isfinite(self.newest) else np.inf
-        ahead = np.flatnonzero(batch.time > limit)
-        if len(ahead):
+        if horizon < np.inf and np.isfinite(self.newest) and batch.time.max() > self.newest + horizon:
+            ahead = int(np.flatnonzero(batch.time > self.newest + horizon)[0])
             raise EventError(
-                f"{batch.name(int(ahead[0]))} is more than the horizon, {horizon}, after the newest event, "
-                f"{self.newest}; check the sender's clock, or allow a larger horizon"
+                f"{batch.name(ahead)} is more than the horizon, {horizon}, after the newest event, {self.newest}; "
+                "check the sender's clock, or allow a larger horizon"
             )
+        return len(late)
 
 
 def as_events(columns: Columns, vocabulary: Vocabulary) -> Events:
