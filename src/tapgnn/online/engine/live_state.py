@@ -103,7 +103,7 @@ class LiveState:
             raise JournalError(f"expected the record at position {self.position + 1}, not {record.position}")
         self._trace = None
         if batch is not None:
-            released = self.buffer.add(batch, **_columns(record, batch, self._admit(batch)))
+            released = self.buffer.add(batch, **self._columns(record, batch, self._admit(batch)))
             self.accepted += len(batch)
             yield from self._absorb(released)
         elif record.kind == Kind.FLUSH:
@@ -117,7 +117,19 @@ class LiveState:
         batch = self.read(record)
         if batch is not None:
             batch = batch.keep(~self.buffer.is_late(batch.time))
-            self.buffer.insert(batch, **_columns(record, batch, self.vocabulary.rows(batch.ids)))
+            self.buffer.insert(batch, **self._columns(record, batch, self.vocabulary.rows(batch.ids)))
+
+    def _columns(self, record: Record, batch: EventBatch, rows: Ints) -> dict[str, Any]:
+        """The columns of a batch in the reorder buffer; `rows` are those of its ids."""
+        return {
+            "src": rows[batch.src],
+            "dst": rows[batch.dst],
+            "features": 0.0 if batch.features is None else batch.features,
+            "producer": self.buffer.number_of(record.producer or ""),
+            "sequence": record.sequence or 0,
+            "position": record.position,
+            "index": batch.sent_index(),
+        }
 
     def _absorb(self, released: Columns) -> Iterator[tuple[Events, Trace]]:
         before = self.clock
@@ -190,16 +202,3 @@ class LiveState:
         for name in ("src", "dst", "time", "features"):
             digest.update(buffer.pending[name].tobytes())
         return digest.hexdigest()
-
-
-def _columns(record: Record, batch: EventBatch, rows: Ints) -> dict[str, Any]:
-    """The columns of a batch in the reorder buffer; `rows` are those of its ids."""
-    return {
-        "src": rows[batch.src],
-        "dst": rows[batch.dst],
-        "features": 0.0 if batch.features is None else batch.features,
-        "producer": record.producer or "",
-        "sequence": record.sequence or 0,
-        "position": record.position,
-        "index": batch.sent_index(),
-    }

@@ -9,7 +9,7 @@ it on the journalled batch. So nothing is journalled that cannot be applied.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -33,6 +33,7 @@ class ReorderBuffer:
     newest    latest time of any event so far
     late      events absorbed at a later instant than their own
     pending   [E] columns of the events that wait, in order of absorption
+    producers the number of each producer in its column
     """
 
     policy: Policy
@@ -40,12 +41,13 @@ class ReorderBuffer:
     newest: float
     late: int
     pending: Columns
+    producers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def empty(cls, policy: Policy, clock: float, features: int) -> ReorderBuffer:
         """A buffer in front of a state with this clock, for events with so many features."""
-        whole = [(name, np.int64) for name in ("src", "dst", "sequence", "position", "index")]
-        columns = [("time", np.float64), *whole, ("producer", object), ("features", np.float32, (features,))]
+        whole = [(name, np.int64) for name in ("src", "dst", *_ORDER[:-1])]
+        columns = [("time", np.float64), *whole, ("features", np.float32, (features,))]
         return cls(policy, clock, clock, 0, np.empty(0, np.dtype(columns)))
 
     def forecast(self) -> ReorderBuffer:
@@ -85,9 +87,19 @@ class ReorderBuffer:
             both[name][size:] = values
         time = both["time"]
         if not (time[1:] > time[:-1]).all():
-            names = both.dtype.names or ()
-            both = both[np.lexsort([_sort_key(both[name]) for name in _ORDER if name in names])]
+            names = [name for name in _ORDER if name in (both.dtype.names or ())]
+            both = both[np.lexsort([self._by_name(both[name]) if name == "producer" else both[name] for name in names])]
         self.pending = both
+
+    def number_of(self, producer: str) -> int:
+        """The number of a producer in the column of producers."""
+        return self.producers.setdefault(producer, len(self.producers))
+
+    def _by_name(self, producers: Ints) -> Ints:
+        """[E] the rank of each producer's name."""
+        found, place = np.unique(producers, return_inverse=True)
+        names = list(self.producers)
+        return np.argsort(sorted(range(len(found)), key=lambda number: names[found[number]]))[place]
 
     def nodes(self) -> Ints:
         """The rows that pending events touch."""
@@ -122,8 +134,3 @@ def as_events(columns: Columns, vocabulary: Vocabulary) -> Events:
     src, dst, time = (np.ascontiguousarray(columns[name]) for name in ("src", "dst", "time"))
     features = np.ascontiguousarray(columns["features"]) if columns["features"].shape[1] else None
     return Events(src, dst, time, features, None, vocabulary)
-
-
-def _sort_key(column: NDArray[Any]) -> NDArray[Any]:
-    """[E] what `lexsort` can compare."""
-    return np.unique(column, return_inverse=True)[1] if column.dtype == object else column
