@@ -125,25 +125,20 @@ class Client:
         answer = self._send("/v1/score-then-observe", events, sequence)
         return ScoredBatch(answer["probabilities"], answer["risks"], BatchReceipt(**answer["receipt"]))
 
-    def score(self, pairs: Iterable[Sequence[Id]], time: float | None = None) -> list[float]:
-        """The probabilities of links (src, dst), now or at a later time."""
-        moment = {} if time is None else {"time": time}
-        links = [{"src": src, "dst": dst, **moment} for src, dst in pairs]
-        found: list[float] = self._request("/v1/score", {"pairs": links})["probabilities"]
-        return found
+    def score(self, pairs: Iterable[Sequence[Id]], time: float | Iterable[float] | None = None) -> list[float]:
+        """The probabilities of links (src, dst), now, at a later time, or each at its own time.
 
-    def score_at(self, pairs: Iterable[Sequence[Id]], times: Iterable[float]) -> list[float]:
-        """The probabilities of links (src, dst), each at its own time; more than 10,000 take several requests."""
-        links = [{"src": src, "dst": dst, "time": float(time)} for (src, dst), time in zip(pairs, times, strict=True)]
-        found: list[float] = []
-        for start in range(0, len(links), MOST_PAIRS):
-            found += self._request("/v1/score", {"pairs": links[start : start + MOST_PAIRS]})["probabilities"]
-        return found
+        More than 10,000 take several requests.
+        """
+        ends = list(pairs)
+        times = time if isinstance(time, Iterable) else [time] * len(ends)
+        links = [{"src": src, "dst": dst, "time": when} for (src, dst), when in zip(ends, times, strict=True)]
+        parts = [links[start : start + MOST_PAIRS] for start in range(0, len(links), MOST_PAIRS)]
+        return [value for part in parts for value in self._request("/v1/score", {"pairs": part})["probabilities"]]
 
     def embed(self, nodes: Iterable[Id], time: float | None = None) -> list[list[float]]:
         """Embeddings of nodes."""
-        found: list[list[float]] = self._request("/v1/embed", {"nodes": list(nodes), "time": time})["embeddings"]
-        return found
+        return list(self._request("/v1/embed", {"nodes": list(nodes), "time": time})["embeddings"])
 
     def rank(
         self, src: Id, k: int = 10, time: float | None = None, candidates: Iterable[Id] | None = None
@@ -209,8 +204,7 @@ class Client:
                 wait, retry = pause, repeatable
             else:
                 if answer.status_code == 200:
-                    found: dict[str, Any] = answer.json()
-                    return found
+                    return dict(answer.json())
                 failure = _failure(path, answer)
                 certain = failure.status == 429 or failure.type == NOTHING_TAKEN
                 wait, retry = _retry_after(answer.headers, pause), failure.status in RETRIED and (repeatable or certain)

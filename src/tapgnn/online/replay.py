@@ -164,8 +164,8 @@ class ServerTarget:
         src, dst = ([ids[row] for row in column.tolist()] for column in (batch.src, batch.dst))
         start = time.perf_counter()
         scores = np.array(
-            self._client.score_at(
-                [*zip(src, dst, strict=True), *zip(src, negatives, strict=True)], np.tile(batch.time, 2)
+            self._client.score(
+                [*zip(src, dst, strict=True), *zip(src, negatives, strict=True)], np.tile(batch.time, 2).tolist()
             )
         )
         scored = time.perf_counter()

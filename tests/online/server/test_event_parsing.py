@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -79,6 +80,7 @@ def test_bad_input_is_refused_with_a_reason_and_changes_nothing(server, rows):
                 assert answer.status_code in ((400, 422) if expected is None else (expected,)), (name, answer.text)
                 assert answer.headers["content-type"] == "application/problem+json"
                 assert 10 < len(answer.json()["detail"]) < 400, name
+                assert not re.search(r"late=|[Ee]ngine|fit_", answer.json()["detail"]), "hints are in words of HTTP"
     assert server.engine.state_digest() == before
 
 

@@ -186,11 +186,11 @@ def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, sec
     text = tokens.add("write")
     settings = ServerSettings(tokens=tokens if secured else None)
     service = Service(lambda: Engine.open(model, tmp_path / "state.db"), settings)
-    guard = make_app(service, load_model(model).config)
-    guard.app.add_api_route("/v1/forgotten", served, methods=["GET"])
+    middleware = make_app(service, load_model(model).config)
+    middleware.app.add_api_route("/v1/forgotten", served, methods=["GET"])
 
     async def statuses():
-        transport = httpx.ASGITransport(guard)
+        transport = httpx.ASGITransport(middleware)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
             return [
                 (await http.get(path, headers={"Authorization": f"Bearer {text}"})).status_code
@@ -201,11 +201,11 @@ def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, sec
 
 
 def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_path):
-    def guard(app):
+    def middleware(app):
         return AccessMiddleware(app, None, Limits(), lambda *_: None)
 
     empty = {"docs_url": None, "redoc_url": None, "openapi_url": None}
-    guard(FastAPI(**empty))
+    middleware(FastAPI(**empty))
     for add in (
         lambda app: app.add_api_route("/v1/forgotten", served),
         lambda app: app.add_route("/plain", lambda request: None),
@@ -215,9 +215,9 @@ def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_pa
         app = FastAPI(**empty)
         add(app)
         with pytest.raises(ConfigError, match="declares no scope"):
-            guard(app)
+            middleware(app)
     with pytest.raises(ConfigError, match="declares no scope"):
-        guard(FastAPI())
+        middleware(FastAPI())
 
 
 def test_bodies_and_batches_have_a_limit(model, rows, tmp_path):

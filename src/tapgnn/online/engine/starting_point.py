@@ -76,7 +76,7 @@ class StartingPoint:
             return self.source.copy()
         state = self.model.empty_state() if self.start == "empty" else _saved_state(self.model, self.source)
         if _hash_state(state) != self.base:
-            raise ModelFileError(f"{self.source}: the saved state changed while an engine used it; restore it")
+            raise ModelFileError(f"{self.source}: the saved state changed while it was in use; restore it")
         return state
 
     def has_history(self, node: Id) -> bool:

@@ -211,12 +211,17 @@ class RankResponse(TypedDict):
     destinations: list[Destination]
 
 
-class CauseItem(TypedDict):
-    """A past event and what it did to the score."""
+class TimedLink(TypedDict):
+    """A link at a time."""
 
     src: str | int
     dst: str | int
     time: float
+
+
+class CauseItem(TimedLink):
+    """A past event and what it did to the score."""
+
     effect: Annotated[float, Field(description="Logit with it minus logit without it; positive raised the score.")]
     share: Annotated[float, Field(description="The effect over the sum of all absolute effects.")]
     embedding: Annotated[float, Field(description="What it adds to the logit through the last layer's sums.")]
@@ -224,12 +229,9 @@ class CauseItem(TypedDict):
     exact: Annotated[bool, Field(description="False where an event older than the window would be needed.")]
 
 
-class ExplainResponse(TypedDict):
+class ExplainResponse(TimedLink):
     """Why a link has its score."""
 
-    src: str | int
-    dst: str | int
-    time: float
     probability: float
     logit: float
     base: Annotated[float, Field(description="The logit with empty sums in the last layer.")]
@@ -239,12 +241,9 @@ class ExplainResponse(TypedDict):
     events_in_total: Annotated[int, Field(description="All past events of the two nodes.")]
 
 
-class RecentEvent(TypedDict):
+class RecentEvent(TimedLink):
     """A recent event and its scores from before the model learnt of it."""
 
-    src: str | int
-    dst: str | int
-    time: float
     probability: float | None
     risk: Annotated[
         float | None,
@@ -275,12 +274,9 @@ class LiveResponse(TypedDict):
     riskiest: list[RecentEvent]
 
 
-class NodeEvent(TypedDict):
+class NodeEvent(TimedLink):
     """A past event of a node; drift is 1 - cosine of its embedding after the event with the present one."""
 
-    src: str | int
-    dst: str | int
-    time: float
     drift: float
 
 
