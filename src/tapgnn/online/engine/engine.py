@@ -30,7 +30,7 @@ from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Late, Policy
 from tapgnn.online.engine.queries import Queries
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import Arriving, EventBatch
+from tapgnn.online.journal.event_batch import Arriving, EventBatch, batch_in
 from tapgnn.online.journal.journal import Journal, open_journal
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
@@ -198,7 +198,7 @@ class Engine(Queries):
         """The records of the journal and the events in them (None for a record of another kind)."""
         self._check_open()
         for record in self._journal.records(max(first, self._journal.first), last):
-            yield record, EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
+            yield record, batch_in(record)
 
     def replay(self) -> Iterator[tuple[Events, Trace]]:
         """Replay the journal once more, beside the live state: the events of each `advance`, and its trace.

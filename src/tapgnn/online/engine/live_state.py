@@ -29,7 +29,7 @@ from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.recycling_vocabulary import RecyclingVocabulary
 from tapgnn.online.engine.reorder_buffer import Columns, ReorderBuffer, as_events
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.record import Kind, Record
 from tapgnn.online.journal.state_rows import clear_rows, hash_rows, pack_rows, unpack_rows
 
@@ -83,9 +83,9 @@ class LiveState:
 
     def read(self, record: Record) -> EventBatch | None:
         """The events of a record that count; None where it has none."""
-        if record.kind != Kind.EVENTS:
+        batch = batch_in(record)
+        if batch is None:
             return None
-        batch = EventBatch.read(record.payload)
         if record.position <= self.known:
             batch = batch.keep(batch.time > self.start.clock)
         width = 0 if batch.features is None else batch.features.shape[1]

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from tapgnn.errors import EventError, JournalError
 from tapgnn.events import Events, Floats, Ints, checked_features, checked_ids, checked_labels, checked_times
 from tapgnn.model import Config
+from tapgnn.online.journal.record import Kind, Record
 from tapgnn.vocabulary import Id
 
 Arriving = Events | Mapping[str, Any] | Sequence[Any]
@@ -129,6 +130,11 @@ class EventBatch:
             labels.astype(np.int64) if flags & _LABELS else None,
             index.astype(np.int64) if flags & _INDEX else None,
         )
+
+
+def batch_in(record: Record) -> EventBatch | None:
+    """The events of a record, None for a record of another kind."""
+    return EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
 
 
 def _from_events(events: Events) -> EventBatch:

@@ -6,7 +6,7 @@ clock, and they are read from there again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from tapgnn.online.journal.state_rows import BLOCK, pack_rows, row_layout, row_s
 # Writing a row costs about as much as replaying two events. Unless the caller says how often, a checkpoint is made when
 # it adds little to the work since the last one, or when that work would take too long to repeat.
 FEWEST_RECORDS, EVENTS_PER_ROW, MOST_EVENTS = 100, 8, 2_000_000
+Save = Callable[[dict[str, Any], Iterable[Node], Iterable[int]], None]
 
 
 class Checkpoints:
@@ -43,15 +44,17 @@ class Checkpoints:
         events = self.live.accepted - self._accepted
         return events >= min(MOST_EVENTS, EVENTS_PER_ROW * int(self.live.changed.sum()))
 
-    def write(self) -> None:
-        """Write what changed since the last one."""
-        if self.live.position == self.position:
+    def write(self, save: Save | None = None) -> None:
+        """Write what changed since the last one, with the journal's own `save` or another."""
+        if save is None and self.live.position == self.position:
             return
-        metadata, rows, gone = self.draft()
-        self.journal.save(metadata, self.nodes(rows), gone.tolist())
-        self.written(rows, gone)
+        metadata, rows, gone = self._draft()
+        (save or self.journal.save)(metadata, self._nodes(rows), gone.tolist())
+        self._stored[rows + 1], self._stored[gone + 1] = True, False
+        self.live.changed[:] = False
+        self.position, self._accepted = self.live.position, self.live.accepted
 
-    def draft(self) -> tuple[dict[str, Any], Ints, Ints]:
+    def _draft(self) -> tuple[dict[str, Any], Ints, Ints]:
         """The metadata of a checkpoint made now, the rows to write, and the stored rows that are free by now."""
         live, buffer = self.live, self.live.buffer
         self._stored = stored = _grown(self._stored, len(live.changed))
@@ -73,7 +76,7 @@ class Checkpoints:
         }
         return metadata, np.flatnonzero(write) - 1, np.flatnonzero(stored & free) - 1
 
-    def nodes(self, rows: Ints) -> Iterator[Node]:
+    def _nodes(self, rows: Ints) -> Iterator[Node]:
         """The rows to write, packed block by block.
 
         Queries look ahead in the rows of pending events; those are packed at once, under the lock. No other row changes
@@ -91,12 +94,6 @@ class Checkpoints:
             part = packed if block is shared else pack_rows(self.live.state, block)
             for row, data in zip(block.tolist(), row_slices(part), strict=True):
                 yield Node(row, None if row < fixed else ids[row], data)
-
-    def written(self, rows: Ints, gone: Ints) -> None:
-        """Note that these rows are durable."""
-        self._stored[rows + 1], self._stored[gone + 1] = True, False
-        self.live.changed[:] = False
-        self.position, self._accepted = self.live.position, self.live.accepted
 
     def restore(self) -> None:
         """Bring a fresh live state to where the journal's checkpoint was made, if it has one."""

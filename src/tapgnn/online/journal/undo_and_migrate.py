@@ -7,7 +7,7 @@ leaves the old journal, one killed after it leaves the new one (and the next sta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,9 @@ from tapgnn.estimator import TAPGNN
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.event_batch import batch_in
 from tapgnn.online.journal.journal import Journal, open_journal
-from tapgnn.online.journal.record import Kind, Record
+from tapgnn.online.journal.record import Node, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.vocabulary import Id
 
@@ -40,16 +40,17 @@ class Rewrite:
     def finish(self) -> Checkpoints:
         """Write it to the journal; gives the checkpoints of the new state. What was before is then to be wiped."""
         checkpoints = Checkpoints(self.journal, self.live)
-        checkpoint, rows, gone = checkpoints.draft()
-        self.journal.rewrite(self.changed, {**self.metadata, "checkpoint": checkpoint}, checkpoints.nodes(rows))
-        checkpoints.written(rows, gone)
+        checkpoints.write(self._rewrite)
         return checkpoints
+
+    def _rewrite(self, checkpoint: dict[str, Any], nodes: Iterable[Node], _: Iterable[int]) -> None:
+        self.journal.rewrite(self.changed, {**self.metadata, "checkpoint": checkpoint}, nodes)
 
 
 def without_event(journal: Journal, start: StartingPoint, position: int, index: int) -> Rewrite:
     """The journal without one event of a batch, counted as it was sent."""
     found = next(journal.records(position, position), None) if journal.first <= position <= journal.head else None
-    batch = EventBatch.read(found.payload) if found is not None and found.kind == Kind.EVENTS else None
+    batch = None if found is None else batch_in(found)
     if batch is None or index not in batch.sent_index():
         raise QueryError(
             f"there is no event {index} in a batch at position {position}; it was already retracted, or never existed"
@@ -78,7 +79,7 @@ def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[Rewr
 
     def edit(record: Record) -> Record:
         nonlocal events
-        batch = EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
+        batch = batch_in(record)
         if batch is None or node not in batch.ids:
             return record
         number = list(batch.ids).index(node)
@@ -133,7 +134,7 @@ def _migrate(journal: Journal, start: StartingPoint) -> dict[str, Any]:
 
     def check(record: Record) -> Record:
         nonlocal left_out
-        batch = EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
+        batch = batch_in(record)
         early = 0 if batch is None else int(np.count_nonzero(batch.time <= start.clock))
         if early and start.start == "saved":
             raise StateError(

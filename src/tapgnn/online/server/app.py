@@ -99,31 +99,27 @@ def _add_file(router: APIRouter, path: str, content: bytes, kind: str) -> None:
 def _add_handlers(app: FastAPI) -> None:
     """Every error is answered with problem details."""
 
-    async def problem(_: Request, error: Any) -> Response:
-        return error.response()  # type: ignore[no-any-return]
+    async def http(_: Request, error: Any) -> Response:
+        return problem_response(error)
 
     async def library(_: Request, error: Any) -> Response:
-        return problem_from(error).response()
-
-    async def http(_: Request, error: Any) -> Response:
-        return problem_response(error.status_code, str(error.detail), dict(error.headers or {}))
+        return problem_response(problem_from(error))
 
     async def invalid(_: Request, error: Any) -> Response:
         fault = error.errors()[0]
-        return problem_response(422, f"{fault['loc'][-1]}: {fault['msg']}")
+        return problem_response(HTTPException(422, f"{fault['loc'][-1]}: {fault['msg']}"))
 
-    async def gone(_: Request, error: Any) -> Response:
-        return problem_response(400, "the connection closed in the middle of the body")
+    async def disconnected(_: Request, error: Any) -> Response:
+        return problem_response(HTTPException(400, "the connection closed in the middle of the body"))
 
     async def broken(_: Request, error: Any) -> Response:
-        return problem_response(500, "internal error; see the server log")
+        return problem_response(HTTPException(500, "internal error; see the server log"))
 
     for kind, handler in (
-        (HTTPProblemError, problem),
-        (TapgnnError, library),
         (HTTPException, http),
+        (TapgnnError, library),
         (RequestValidationError, invalid),
-        (ClientDisconnect, gone),
+        (ClientDisconnect, disconnected),
         (Exception, broken),
     ):
         app.add_exception_handler(kind, handler)

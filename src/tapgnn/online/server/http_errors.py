@@ -14,6 +14,7 @@ import json
 from http import HTTPStatus
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tapgnn.errors import (
@@ -33,28 +34,23 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 
 
-class HTTPProblemError(Exception):
+class HTTPProblemError(HTTPException):
     """A request that is refused with a status of 4xx or 503, and why."""
 
     def __init__(
         self, status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None
     ) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers, self.type = status, detail, headers or {}, type
-
-    def response(self) -> Response:
-        """The response to the client."""
-        return problem_response(self.status, self.detail, self.headers, self.type)
+        super().__init__(status, detail, headers)
+        self.type = type
 
 
-def problem_response(
-    status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None
-) -> Response:
-    """Problem details as a response."""
-    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    if type is not None:
-        body["type"] = type
-    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+def problem_response(error: HTTPException) -> Response:
+    """An error as problem details."""
+    body = {"title": HTTPStatus(error.status_code).phrase, "status": error.status_code, "detail": str(error.detail)}
+    kind = getattr(error, "type", None)
+    return Response(
+        json.dumps(body if kind is None else {**body, "type": kind}), error.status_code, error.headers, MEDIA_TYPE
+    )
 
 
 def problem_from(error: TapgnnError) -> HTTPProblemError:

@@ -28,7 +28,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from tapgnn.errors import ConfigError
-from tapgnn.online.server.http_errors import HTTPProblemError
+from tapgnn.online.server.http_errors import HTTPProblemError, problem_response
 from tapgnn.online.server.tokens import Tokens
 
 _log = logging.getLogger("tapgnn.online.server")
@@ -119,7 +119,7 @@ class AccessMiddleware:
             scope["tapgnn.admit"] = partial(self._admit, Headers(scope=scope), body)
             await self.app(scope, body.receive, answer)
         except HTTPProblemError as problem:
-            await problem.response()(scope, receive, answer)
+            await problem_response(problem)(scope, receive, answer)
         finally:
             self._report(scope, status, time.perf_counter() - start, body.size)
 
