@@ -10,11 +10,12 @@ from tapgnn.online import Request
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN, Client
 from tests.online.server.failing import (
     Full,
+    Unreadable,
     apply_fails,
-    commit_in_doubt,
+    commit_outcome_unknown,
     fragile,
+    head_file_lost,
     let_the_writer_finish,
-    witness_lost,
 )
 from tests.online.server.running import running
 
@@ -40,7 +41,7 @@ def send_through_a_failure(model, rows, path, monkeypatch, fail, **options):
             return sending.exception() or sending.result(), accepted(server)
 
 
-@pytest.mark.parametrize("fail", [commit_in_doubt, witness_lost, apply_fails])
+@pytest.mark.parametrize("fail", [commit_outcome_unknown, head_file_lost, apply_fails])
 def test_a_batch_without_a_number_is_not_sent_again_where_the_server_may_have_it(
     model, rows, tmp_path, monkeypatch, fail
 ):
@@ -53,7 +54,7 @@ def test_a_batch_without_a_number_is_not_sent_again_where_the_server_may_have_it
 
 def test_a_batch_with_a_number_is_sent_again_and_taken_once(model, rows, tmp_path, monkeypatch):
     told, events = send_through_a_failure(
-        model, rows, tmp_path / "state.db", monkeypatch, commit_in_doubt, producer="till"
+        model, rows, tmp_path / "state.db", monkeypatch, commit_outcome_unknown, producer="till"
     )
     assert events == 9
     assert told.duplicate
@@ -98,7 +99,21 @@ def test_a_full_disk_takes_nothing_and_says_so(model, rows, tmp_path, monkeypatc
         assert accepted(server) == 9
 
 
-def test_batches_behind_one_in_doubt_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
+def test_a_journal_that_cannot_tell_a_duplicate_takes_nothing_and_says_so(model, rows, tmp_path, monkeypatch):
+    with (
+        fragile(model, tmp_path / "state.db", monkeypatch, Unreadable) as server,
+        server.client(producer="p", patience=0) as client,
+    ):
+        client.observe(rows[:5], sequence=1)
+        server.engine._journal.connection.unreadable = True
+        with pytest.raises(ServerError, match="disk I/O error") as refused:
+            client.observe(rows[5:9], sequence=0)
+        assert (refused.value.status, refused.value.type) == (503, NOTHING_TAKEN)
+        server.engine._journal.connection.unreadable = False
+        assert client.observe(rows[5:9], sequence=0).accepted == 4
+
+
+def test_batches_behind_one_with_an_unknown_outcome_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
     def request(row):
         src, dst, time, features = row
         return Request({"src": [src], "dst": [dst], "time": [time], "features": [features]})
@@ -106,7 +121,7 @@ def test_batches_behind_one_in_doubt_were_certainly_not_taken(model, rows, tmp_p
     with fragile(model, tmp_path / "state.db", monkeypatch) as server:
         first, second = request(rows[0]), request(rows[1])
         with server.engine._writing:
-            commit_in_doubt(server)
+            commit_outcome_unknown(server)
             server.service.queue.submit(first)
             while server.service.queue.queued_batches:
                 pass

@@ -16,17 +16,17 @@ from tapgnn.online.sources.kafka import KafkaSource
 from tests.online.server.failing import (
     apply_fails,
     checkpoint_fails,
-    commit_in_doubt,
+    commit_outcome_unknown,
     fragile,
+    head_file_lost,
     let_the_writer_finish,
-    witness_lost,
 )
 from tests.online.server.running import NDJSON, as_lines, running, send
 
 # What goes wrong, the reason that is told, and whether the batch on which it went wrong is acknowledged.
 FAILURES = {
-    "a commit in doubt": (commit_in_doubt, "unknown whether the last commit", False),
-    "a commit without its witness": (witness_lost, "the engine failed", False),
+    "a commit with an unknown outcome": (commit_outcome_unknown, "unknown whether the last commit", False),
+    "a commit without its head file": (head_file_lost, "the engine failed", False),
     "a batch that cannot be applied": (apply_fails, "the engine failed", False),
     "a writer that ends": (checkpoint_fails, "the writer ended in an error (MemoryError)", True),
 }

@@ -150,7 +150,8 @@ class Writer:
                 found = self._prepare(request, forecast)
             except TapgnnError as error:
                 self.refused += 1
-                request.answer.set_exception(error)
+                # Where the journal failed here, certainly nothing of the batch was taken in.
+                request.answer.set_exception(UnavailableError(str(error)) if isinstance(error, JournalError) else error)
                 continue
             if found is not None:
                 ready.append((request, *found))
