@@ -1,4 +1,4 @@
-"""The lock: one at a time, in the order of asking, and nobody is lost."""
+"""The fair lock: one thread at a time, in the order of requests, and none is lost."""
 
 import threading
 from types import SimpleNamespace
