@@ -69,7 +69,7 @@ def killable():
 
 
 def kill_repeatedly(killable, place, each, at_random, within):
-    """Kill it at every point so many times, and at random; then finish. Gives what the last life reported, and the kills."""
+    """Kill it at every point so many times, and at random; then finish. Gives the last report and the kills."""
     rng, before = random.Random(0), Counter(killable.kills)
     points = [point for point in POINTS for _ in range(each)] + ["at random"] * at_random
     rng.shuffle(points)
