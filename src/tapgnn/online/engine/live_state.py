@@ -27,7 +27,7 @@ from tapgnn.model.features.node_statistics import LAST
 from tapgnn.online.engine.fair_lock import FairLock
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.recycling_vocabulary import RecyclingVocabulary
-from tapgnn.online.engine.reorder_buffer import Columns, ReorderBuffer, as_events
+from tapgnn.online.engine.reorder_buffer import PendingColumns, ReorderBuffer, as_events
 from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.record import Kind, Record
@@ -131,7 +131,7 @@ class LiveState:
             "index": batch.sent_index(),
         }
 
-    def _absorb(self, released: Columns) -> Iterator[tuple[Events, Trace]]:
+    def _absorb(self, released: PendingColumns) -> Iterator[tuple[Events, Trace]]:
         before = self.clock
         late = self.buffer.policy.late if self.buffer.policy.late == "merge" else "reject"
         for piece in as_events(released, self.vocabulary).chunks(CHUNK):

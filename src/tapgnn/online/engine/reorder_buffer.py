@@ -21,7 +21,7 @@ from tapgnn.online.engine.policy import Policy
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Vocabulary
 
-Columns = NDArray[np.void]
+PendingColumns = NDArray[np.void]
 _ORDER = ("index", "position", "sequence", "producer", "time")
 
 
@@ -40,7 +40,7 @@ class ReorderBuffer:
     clock: float
     newest: float
     late: int
-    pending: Columns
+    pending: PendingColumns
     producers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -63,7 +63,7 @@ class ReorderBuffer:
         """[E] whether events of these times are too old to be absorbed at an instant of their own."""
         return time <= self.clock
 
-    def add(self, batch: EventBatch, horizon: float = np.inf, **columns: Any) -> Columns:
+    def add(self, batch: EventBatch, horizon: float = np.inf, **columns: Any) -> PendingColumns:
         """Add a batch; gives the events to absorb now, in order. A batch that is refused changes nothing."""
         late = self._check(batch, horizon)
         self.insert(batch, **columns)
@@ -73,7 +73,7 @@ class ReorderBuffer:
         due = self.pending["time"].searchsorted(self.newest - self.policy.lateness, side)
         return self._release(max(int(due), late))
 
-    def flush(self) -> Columns:
+    def flush(self) -> PendingColumns:
         """Give everything that waits, in order."""
         return self._release(len(self))
 
@@ -105,7 +105,7 @@ class ReorderBuffer:
         """The rows that pending events touch."""
         return np.unique(np.concatenate([self.pending["src"], self.pending["dst"]]))
 
-    def _release(self, count: int) -> Columns:
+    def _release(self, count: int) -> PendingColumns:
         released, self.pending = self.pending[:count], self.pending[count:]
         if count:
             self.clock = max(self.clock, float(released["time"][-1]))
@@ -129,7 +129,7 @@ class ReorderBuffer:
         return len(late)
 
 
-def as_events(columns: Columns, vocabulary: Vocabulary) -> Events:
+def as_events(columns: PendingColumns, vocabulary: Vocabulary) -> Events:
     """Released or pending events as `advance` takes them."""
     src, dst, time = (np.ascontiguousarray(columns[name]) for name in ("src", "dst", "time"))
     features = np.ascontiguousarray(columns["features"]) if columns["features"].shape[1] else None
