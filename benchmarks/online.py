@@ -6,8 +6,8 @@
                            event, over ours with K = 2, the same events
     event_vs_tgn_features  the same with seven features an event, which are TGN's messages
     batch_vs_tgat_2        TGAT (20 latest neighbours, numba sampler, every (node, time) computed once) to score and
-    batch_vs_tgat_3        then append a batch of 200 events, over our score and observe with the attention kernel of the
-                           paper, two and three layers each
+    batch_vs_tgat_3        then append a batch of 200 events, over our score and observe with the attention kernel of
+                           the paper, two and three layers each
     latency_growth         our time per batch of 200 with 1 million nodes over 10 thousand
 
 Weights are next to untrained: time does not depend on them. The times are medians of jobs that take turns, so that a

@@ -15,7 +15,7 @@ from torch_geometric.data import TemporalData
 from tapgnn import Events, TapgnnError, Vocabulary
 from tapgnn.errors import EventError, QueryError
 from tapgnn.events import events_fingerprint
-from tapgnn.online.engine.recycling_vocabulary import Roster
+from tapgnn.online.engine.recycling_vocabulary import RecyclingVocabulary
 from tapgnn.vocabulary import hash_ids
 
 from .streams import cuts, streams
@@ -229,9 +229,9 @@ def test_a_vocabulary_hashes_every_id_once_however_it_grows():
 
 
 def test_a_row_that_is_given_to_another_id_has_its_hash():
-    names = Roster(["ann"])
-    names.enrol(["bob", "cat"])
+    names = RecyclingVocabulary(["ann"])
+    names.assign(["bob", "cat"])
     assert names.hashes().tolist() == hash_ids(["ann", "bob", "cat"]).tolist()
     names.free([1])
-    names.enrol(["dan", "eve"])
+    names.assign(["dan", "eve"])
     assert names.hashes().tolist() == hash_ids(["ann", "dan", "cat", "eve"]).tolist()

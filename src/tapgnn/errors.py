@@ -48,8 +48,8 @@ class OutcomeUnknownError(JournalError):
     """A batch that may be in the journal or not: only one with a producer and a sequence may be sent again."""
 
 
-class UnavailableError(TapgnnError):
-    """A live engine that takes nothing in: still replaying, stopping, or failed."""
+class UnavailableError(JournalError):
+    """A batch of which certainly nothing was taken in: replaying, stopping, failed before, or the disk is full."""
 
 
 class OverloadError(TapgnnError):

@@ -52,14 +52,14 @@ class Events:
         vocabulary: Vocabulary | None = None,
     ) -> Events:
         """Validate columns, sort them by time (stable), and number the ids in order of first appearance."""
-        instants = _checked_time(time)
+        instants = checked_times(time)
         size = len(instants)
         if size == 0:
             raise EventError("there are no events; at least one row is needed")
-        sources = _checked_column("src", src, size)
-        targets = _checked_column("dst", dst, size)
-        vectors = None if features is None else _checked_features(features, size)
-        marks = None if labels is None else _checked_labels(labels, size)
+        sources = checked_ids("src", src, size)
+        targets = checked_ids("dst", dst, size)
+        vectors = None if features is None else checked_features(features, size)
+        marks = None if labels is None else checked_labels(labels, size)
 
         order = np.argsort(instants, kind="stable")
         names = Vocabulary() if vocabulary is None else vocabulary
@@ -216,7 +216,7 @@ def _interleaved(src: Any, dst: Any, order: Ints) -> Any:
     return names
 
 
-def _checked_column(name: str, column: Any, size: int) -> Any:
+def checked_ids(name: str, column: Any, size: int) -> Any:
     """An id column as an integer array, or as a list of checked ids."""
     array = np.asarray(column) if not isinstance(column, (list, tuple)) else np.array(column, dtype=object)
     if array.ndim != 1 or len(array) != size:
@@ -231,7 +231,8 @@ def _checked_column(name: str, column: Any, size: int) -> Any:
     return names
 
 
-def _checked_time(time: ArrayLike) -> Floats:
+def checked_times(time: ArrayLike) -> Floats:
+    """A column of times as finite numbers [E]; anything else is an error that names the row."""
     array = np.asarray(time)
     if array.ndim != 1:
         raise EventError(f"time has shape {array.shape}; expected one number per event")
@@ -278,7 +279,8 @@ def _moments(times: NDArray[Any]) -> NDArray[Any]:
     return np.array(plain, dtype="datetime64[us]")
 
 
-def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
+def checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
+    """A table of finite features [E, f]; anything else is an error that names the row."""
     try:
         vectors = np.asarray(features, dtype=np.float32)
     except (TypeError, ValueError) as error:
@@ -294,7 +296,8 @@ def _checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
     return vectors
 
 
-def _checked_labels(labels: ArrayLike, size: int) -> Ints:
+def checked_labels(labels: ArrayLike, size: int) -> Ints:
+    """A column of whole numbers [E]; anything else is an error that names the row."""
     marks = np.asarray(labels)
     if marks.shape != (size,):
         raise EventError(f"labels have shape {marks.shape}; expected ({size},)")

@@ -1,4 +1,4 @@
-"""The kill matrix: an engine that dies by SIGKILL at every point and at random loses nothing and doubles nothing."""
+"""The kill matrix: an engine killed by SIGKILL at every point and at random loses nothing and doubles nothing."""
 
 import json
 import os
@@ -11,21 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from .killable_engine import POINTS, Acknowledgements
 from .live import quick_folder, saved_model
-from .mortal import POINTS, Acknowledgements
 
 ROOT = Path(__file__).parents[2]
 
 
-class Mortals:
-    """The warm program that lives lives; `deaths` counts those that really ended by SIGKILL, by point."""
+class KillableProcess:
+    """The warm program that lives lives; `kills` counts those that really ended by SIGKILL, by point."""
 
     def __init__(self, folder):
-        self.folder, self.deaths, self.number = Path(folder), Counter(), 0
+        self.folder, self.kills, self.number = Path(folder), Counter(), 0
         first = self.life(f"{folder}/warm.db", until=12)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.online.mortal", json.dumps(first)],
+            [sys.executable, "-m", "tests.online.killable_engine", json.dumps(first)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -46,7 +46,7 @@ class Mortals:
         end = json.loads(self.process.stdout.readline())
         if end["signal"]:
             assert end["signal"] == signal.SIGKILL
-            self.deaths["at random" if "kill after" in life else life["point"]] += 1
+            self.kills["at random" if "kill after" in life else life["point"]] += 1
         assert "lost" not in end, f"acknowledged and lost: {end}"
         return end
 
@@ -61,78 +61,80 @@ class Mortals:
 
 
 @pytest.fixture(scope="module")
-def mortals():
+def killable():
     with quick_folder() as folder:
-        found = Mortals(folder)
+        found = KillableProcess(folder)
         yield found
         found.close()
 
 
-def suffer(mortals, place, each, at_random, within):
-    """Die at every point so many times, and at random; then finish. Gives the last life's words and the deaths."""
-    rng, before = random.Random(0), Counter(mortals.deaths)
-    fates = [point for point in POINTS for _ in range(each)] + ["at random"] * at_random
-    rng.shuffle(fates)
-    for number, fate in enumerate(fates):
+def kill_repeatedly(killable, place, each, at_random, within):
+    """Kill it at every point so many times, and at random; then finish. Gives the last report and the kills."""
+    rng, before = random.Random(0), Counter(killable.kills)
+    points = [point for point in POINTS for _ in range(each)] + ["at random"] * at_random
+    rng.shuffle(points)
+    for number, point in enumerate(points):
         for attempt in range(20):
-            until = len(mortals.acknowledged(place)) + 8
-            died = sum(mortals.deaths.values())
-            if fate == "at random":
-                mortals.live(place, until=until, within=within, **{"kill after": 1000 * number + attempt})
+            until = len(killable.acknowledged(place)) + 8
+            died = sum(killable.kills.values())
+            if point == "at random":
+                killable.live(place, until=until, within=within, **{"kill after": 1000 * number + attempt})
             else:
-                mortals.live(place, until=until, point=fate, times=rng.randint(1, 3) if "checkpoint" not in fate else 1)
-            if sum(mortals.deaths.values()) > died:
+                killable.live(
+                    place, until=until, point=point, times=rng.randint(1, 3) if "checkpoint" not in point else 1
+                )
+            if sum(killable.kills.values()) > died:
                 break
-    until = len(mortals.acknowledged(place)) + 5
-    end = mortals.live(place, until=until)
-    return end, until, mortals.deaths - before
+    until = len(killable.acknowledged(place)) + 5
+    end = killable.live(place, until=until)
+    return end, until, killable.kills - before
 
 
-def check_survival(mortals, place, untouched, each, at_random, within=0.06):
-    end, until, deaths = suffer(mortals, place, each, at_random, within)
-    whole = mortals.live(untouched, until=until)
-    told = mortals.acknowledged(place)
+def check_survival(killable, place, untouched, each, at_random, within=0.06):
+    end, until, kills = kill_repeatedly(killable, place, each, at_random, within)
+    whole = killable.live(untouched, until=until)
+    told = killable.acknowledged(place)
     assert sorted(told) == list(range(until)), "every batch was acknowledged"
     assert list(told.values()) == list(range(1, until + 1)), "and has the position that it was told"
     assert end["position"] == end["applied"] == until
     assert end["accepted"] == whole["accepted"], "none was applied twice"
     assert end["offsets"] == whole["offsets"] == until - 1
     assert end["digest"] == whole["digest"]
-    assert all(deaths[point] >= each for point in POINTS), deaths
-    return sum(deaths.values())
+    assert all(kills[point] >= each for point in POINTS), kills
+    return sum(kills.values())
 
 
-def test_a_hundred_deaths_lose_nothing_and_double_nothing(mortals):
+def test_a_hundred_kills_lose_nothing_and_double_nothing(killable):
     with quick_folder() as folder:
-        deaths = check_survival(mortals, f"{folder}/s.db", f"{folder}/whole.db", each=10, at_random=25)
-    assert deaths >= 100
+        kills = check_survival(killable, f"{folder}/s.db", f"{folder}/whole.db", each=10, at_random=25)
+    assert kills >= 100
 
 
-def test_deaths_beside_postgresql_lose_nothing_and_double_nothing(mortals, postgres):
-    place, untouched = f"{postgres}&schema=mortal", f"{postgres}&schema=untouched"
-    assert check_survival(mortals, place, untouched, each=3, at_random=8, within=0.12) >= 30
+def test_kills_beside_postgresql_lose_nothing_and_double_nothing(killable, postgres):
+    place, untouched = f"{postgres}&schema=killed", f"{postgres}&schema=untouched"
+    assert check_survival(killable, place, untouched, each=3, at_random=8, within=0.12) >= 30
 
 
 @pytest.mark.parametrize("broken", ["rows first", "position first"])
-def test_a_checkpoint_in_two_transactions_is_caught(mortals, broken):
-    """The control: with the library's one transaction cut in two, the same deaths end in another state."""
+def test_a_checkpoint_in_two_transactions_is_caught(killable, broken):
+    """The control: with the library's one transaction cut in two, the same kills end in another state."""
     with quick_folder() as folder:
         place = f"{folder}/s.db"
-        mortals.live(place, until=20)
+        killable.live(place, until=20)
         for until in (28, 36, 44):
-            end = mortals.live(place, until=until, broken=broken, point="between")
+            end = killable.live(place, until=until, broken=broken, point="between")
             assert end["signal"] == signal.SIGKILL or "its checkpoint should have" in end["error"]
-        end, whole = mortals.live(place, until=50), mortals.live(f"{folder}/whole.db", until=50)
+        end, whole = killable.live(place, until=50), killable.live(f"{folder}/whole.db", until=50)
     assert "its checkpoint should have" in end.get("error", "") or end["digest"] != whole["digest"]
 
 
 @pytest.mark.parametrize("point", ["in checkpoint", "before position", "before wiping"])
-def test_a_death_in_an_erasure_leaves_the_old_or_the_new(mortals, place, point, tmp_path):
+def test_a_kill_in_an_erasure_leaves_the_old_or_the_new(killable, place, point, tmp_path):
     told, other = str(tmp_path / "told"), str(tmp_path / "other")
-    whole = mortals.live(place, until=30, told=told)
-    assert mortals.live(place, told=told, until=30, erase=True, point=point)["signal"] == signal.SIGKILL
-    after = mortals.live(place, told=told, until=30)
-    mortals.live(str(tmp_path / "fresh.db"), until=30, told=other)
-    erased = mortals.live(str(tmp_path / "fresh.db"), until=30, told=other, erase=True)
+    whole = killable.live(place, until=30, told=told)
+    assert killable.live(place, told=told, until=30, erase=True, point=point)["signal"] == signal.SIGKILL
+    after = killable.live(place, told=told, until=30)
+    killable.live(str(tmp_path / "fresh.db"), until=30, told=other)
+    erased = killable.live(str(tmp_path / "fresh.db"), until=30, told=other, erase=True)
     assert after["digest"] == (erased if point == "before wiping" else whole)["digest"]
-    assert mortals.live(place, told=told, until=30, erase=True)["digest"] == erased["digest"]
+    assert killable.live(place, told=told, until=30, erase=True)["digest"] == erased["digest"]

@@ -38,10 +38,11 @@ def migrate(
     transaction stores the new state in the journal. Until then nothing changes, so the command can be interrupted at
     any time. With the model that the journal already has, it rebuilds the state from the records.
     """
-    from tapgnn.online.journal import undo_and_migrate
+
+    from tapgnn.online import migrate as replay
 
     set_threads(threads)
-    done = undo_and_migrate.migrate(journal, model, start)
+    done = replay(journal, model, start)
     left = f", {done['left_out']:,} events skipped because the model was trained on them" if done["left_out"] else ""
     say(
         f"{journal}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes; model "

@@ -23,7 +23,7 @@ from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
 
 if TYPE_CHECKING:
-    from tapgnn.online.replay import Progress, Tally, Target
+    from tapgnn.online.replay import ReplayProgress, Tally, Target
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
@@ -98,13 +98,13 @@ def _target(
     from tapgnn.online.replay import EngineTarget, ServerTarget
 
     if server is not None:
-        from tapgnn.online.client import Client
+        from tapgnn.online import Client
 
         with Client(server, token, producer=f"replay-{secrets.token_hex(4)}") as client:
             client.wait_until_ready(120)
             yield ServerTarget(client)
         return
-    from tapgnn.online.engine.engine import Engine
+    from tapgnn.online import Engine
 
     with tempfile.TemporaryDirectory() as folder:
         place = journal or str(Path(folder) / "journal.db")
@@ -131,8 +131,8 @@ class Dashboard:
         if self.live is not None:
             self.live.stop()
 
-    def show(self, progress: Progress, tally: Tally) -> None:
-        """Show the progress."""
+    def show(self, progress: ReplayProgress, tally: Tally) -> None:
+        """Say where the replay stands."""
         tenth = 10 * progress.done // progress.total
         if self.live is not None:
             self.live.update(self._panel(progress, tally))
@@ -140,13 +140,13 @@ class Dashboard:
             self.tenths = tenth
             say(self._line(progress, tally))
 
-    def _line(self, progress: Progress, tally: Tally) -> str:
+    def _line(self, progress: ReplayProgress, tally: Tally) -> str:
         area, took = tally.recent_auc(), tally.percentiles().get("observe", {})
         said = f"{progress.done:,} of {progress.total:,} events  {progress.done / progress.seconds:,.0f} events/s"
         said += "" if area is None else f"  AUC {area:.4f}"
         return f"{said}  {_percentiles(took)}" if took else said
 
-    def _panel(self, progress: Progress, tally: Tally) -> Panel:
+    def _panel(self, progress: ReplayProgress, tally: Tally) -> Panel:
         area = tally.recent_auc()
         if area is not None and len(self.areas) < 60 * progress.done // progress.total:
             self.areas.append(area)
@@ -194,7 +194,7 @@ def _moment(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S") if 3e8 < time < 1e11 else f"{time:g}"
 
 
-def _report(title: str, progress: Progress, tally: Tally, json: bool) -> None:
+def _report(title: str, progress: ReplayProgress, tally: Tally, json: bool) -> None:
     curve, whole = tally.curve(), tally.whole_auc()
     table = Table(box=None, pad_edge=False)
     for heading in ("from", "to", "events", "AUC"):

@@ -18,7 +18,7 @@ from tapgnn.errors import ConfigError
 from tapgnn.threads import VARIABLES, set_threads
 
 if TYPE_CHECKING:
-    from tapgnn.online.sources import Source
+    from tapgnn.online.sources import EventSource
 
 ENGINE, LIMITS, SOURCES = "Engine", "Limits", "Sources"
 
@@ -75,12 +75,12 @@ class SourceOptions:
         default=False,
     )
 
-    def sources(self) -> list[Source]:
-        """The sources that the options name."""
+    def sources(self) -> list[EventSource]:
+        """What they name."""
         from tapgnn.online.sources.file import FileSource, StreamSource
         from tapgnn.online.sources.kafka import KafkaSource
 
-        found: list[Source] = []
+        found: list[EventSource] = []
         for name in self.source or []:
             if name == "-":
                 found.append(StreamSource(sys.stdin.buffer, skip_bad_rows=self.skip_bad_rows))
@@ -134,17 +134,17 @@ def serve(
     for name in ("NUMBA_NUM_THREADS", *VARIABLES):
         os.environ.setdefault(name, "1")
     from tapgnn.model import load_model
-    from tapgnn.online.engine.engine import Engine
+    from tapgnn.online import Engine
     from tapgnn.online.server import serving
     from tapgnn.online.server.logs import log_as_json
     from tapgnn.online.server.middleware import Limits
-    from tapgnn.online.server.service import Service, Settings
+    from tapgnn.online.server.service import ServerSettings, Service
     from tapgnn.online.server.tokens import Tokens
 
     set_threads(1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
-    settings = Settings(
+    settings = ServerSettings(
         tokens=known,
         limits=Limits(body=limits.max_body),
         events=limits.max_events,

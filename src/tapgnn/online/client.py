@@ -4,10 +4,10 @@
         client.observe([("ann", "tea", 12.0), ("bob", "nut", 13.5)])
         client.score([("ann", "nut")])
 
-With a producer every batch has a number, so that sending it again is safe: what was not answered, or was answered with
-429 or 503, is sent again after the seconds that the server names, up to `patience`. A batch without a number is sent
-again only when the server certainly took nothing of it: after 429, or 503 with the type `NOTHING_TAKEN`. A refusal is a
-`ServerError` that says what the server said.
+With a producer every batch has a number, so that resending it is safe: a batch without a response, or with 429 or 503,
+is resent after the seconds in Retry-After, for up to `patience` seconds. A batch without a number is resent only when
+the server certainly took nothing of it: after 429, or 503 with the type `NOTHING_TAKEN`. Any other error response is a
+`ServerError` with the server's message.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from tapgnn.vocabulary import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
 FIELDS = ("src", "dst", "time", "features", "label")
-AGAIN = (429, 503)
-# The types of a refusal (RFC 9457) that tell whether a batch may be in the journal.
+RETRIED = (429, 503)
+# The types of problem (RFC 9457) that tell whether a batch may be in the journal.
 NOTHING_TAKEN = "urn:tapgnn:problem:nothing-taken"
 OUTCOME_UNKNOWN = "urn:tapgnn:problem:outcome-unknown"
-# What must not be sent again without a number when it may have been taken in.
-ONCE = ("/v1/events", "/v1/score-then-observe", "/v1/retract")
+# What must not be resent without a number when it may have been taken in.
+NOT_IDEMPOTENT = ("/v1/events", "/v1/score-then-observe", "/v1/retract")
 MOST_PAIRS = 10_000
 
 
 @dataclass(frozen=True)
-class Observed:
-    """What became of a batch; see `tapgnn.online.engine.engine.Receipt`."""
+class BatchReceipt:
+    """What became of a batch; see `tapgnn.online.Receipt`."""
 
     accepted: int
     duplicate: bool
@@ -45,16 +45,16 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Scored:
-    """Probabilities [E] of events before the model learnt of them (none for a batch it knew), and risks [E]."""
+class ScoredBatch:
+    """Probabilities [E] of events from before the model learnt of them (none for a duplicate), and risks [E]."""
 
     probabilities: list[float]
     risks: list[float] | None
-    receipt: Observed
+    receipt: BatchReceipt
 
 
 @dataclass(frozen=True)
-class Cause:
+class ExplanationCause:
     """A past event and what it did to a score; see `tapgnn.online.explain.link_explanation.Cause`."""
 
     src: Id
@@ -68,7 +68,7 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Explained:
+class LinkExplanation:
     """Why a link has its score."""
 
     src: Id
@@ -78,13 +78,13 @@ class Explained:
     logit: float
     base: float
     older: float
-    causes: list[Cause]
-    remembered: int
-    of: int
+    causes: list[ExplanationCause]
+    events_in_window: int
+    events_in_total: int
 
 
 class Client:
-    """Talks to one server; not to be shared between threads where it numbers batches."""
+    """A client of one server; do not share one with a producer between threads."""
 
     def __init__(
         self,
@@ -95,11 +95,11 @@ class Client:
         timeout: float = 30.0,
         patience: float = 60.0,
     ) -> None:
-        """`first` is the number of the first batch: one that restarts goes on with the next that is free."""
+        """`first` is the number of the first batch; after a restart, pass the next unused one."""
         try:
             import httpx
         except ImportError:
-            raise ConfigError("the client needs the package httpx; run pip install 'tapgnn[serve]'") from None
+            raise ConfigError("the client needs httpx; install it with pip install 'tapgnn[serve]'") from None
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._httpx = httpx
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
@@ -113,72 +113,67 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._http.close()
 
-    def observe(self, events: Iterable[Row], sequence: int | None = None) -> Observed:
-        """Send events, rows (src, dst, time[, features[, label]]) or mappings; they are safe when this returns."""
-        return Observed(**self._send("/v1/events", events, sequence))
+    def observe(self, events: Iterable[Row], sequence: int | None = None) -> BatchReceipt:
+        """Send events, rows (src, dst, time[, features[, label]]) or mappings; they are durable when this returns."""
+        return BatchReceipt(**self._send("/v1/events", events, sequence))
 
-    def score_then_observe(self, events: Iterable[Row], sequence: int | None = None) -> Scored:
-        """Send events, and get what the model thought of them before it learnt of them."""
+    def score_then_observe(self, events: Iterable[Row], sequence: int | None = None) -> ScoredBatch:
+        """Send events, and get their scores from before the model learnt of them."""
         answer = self._send("/v1/score-then-observe", events, sequence)
-        return Scored(answer["probabilities"], answer["risks"], Observed(**answer["receipt"]))
+        return ScoredBatch(answer["probabilities"], answer["risks"], BatchReceipt(**answer["receipt"]))
 
-    def score(self, pairs: Iterable[Sequence[Id]], time: float | None = None) -> list[float]:
-        """How likely links (src, dst) are, now or at a later time."""
-        moment = {} if time is None else {"time": time}
-        asked = [{"src": src, "dst": dst, **moment} for src, dst in pairs]
-        found: list[float] = self._ask("/v1/score", {"pairs": asked})["probabilities"]
-        return found
+    def score(self, pairs: Iterable[Sequence[Id]], time: float | Iterable[float] | None = None) -> list[float]:
+        """The probabilities of links (src, dst), now, at a later time, or each at its own time.
 
-    def score_at(self, pairs: Iterable[Sequence[Id]], times: Iterable[float]) -> list[float]:
-        """How likely links (src, dst) are, each at a time of its own; more than 10,000 are asked for in turn."""
-        asked = [{"src": src, "dst": dst, "time": float(time)} for (src, dst), time in zip(pairs, times, strict=True)]
-        found: list[float] = []
-        for start in range(0, len(asked), MOST_PAIRS):
-            found += self._ask("/v1/score", {"pairs": asked[start : start + MOST_PAIRS]})["probabilities"]
-        return found
+        More than 10,000 take several requests.
+        """
+        ends = list(pairs)
+        times = time if isinstance(time, Iterable) else [time] * len(ends)
+        links = [{"src": src, "dst": dst, "time": when} for (src, dst), when in zip(ends, times, strict=True)]
+        parts = [links[start : start + MOST_PAIRS] for start in range(0, len(links), MOST_PAIRS)]
+        return [value for part in parts for value in self._request("/v1/score", {"pairs": part})["probabilities"]]
 
     def embed(self, nodes: Iterable[Id], time: float | None = None) -> list[list[float]]:
-        """Representations of nodes."""
-        found: list[list[float]] = self._ask("/v1/embed", {"nodes": list(nodes), "time": time})["embeddings"]
-        return found
+        """Embeddings of nodes."""
+        return list(self._request("/v1/embed", {"nodes": list(nodes), "time": time})["embeddings"])
 
     def rank(
-        self, src: Id, k: int = 10, time: float | None = None, among: Iterable[Id] | None = None
+        self, src: Id, k: int = 10, time: float | None = None, candidates: Iterable[Id] | None = None
     ) -> list[tuple[Id, float]]:
         """The likeliest destinations of a source, best first, with their probabilities."""
-        body = {"src": src, "k": k, "time": time} | ({} if among is None else {"among": list(among)})
-        found = self._ask("/v1/rank", body)["destinations"]
+        body = {"src": src, "k": k, "time": time} | ({} if candidates is None else {"candidates": list(candidates)})
+        found = self._request("/v1/rank", body)["destinations"]
         return [(entry["dst"], entry["probability"]) for entry in found]
 
-    def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> Explained:
-        """Which past events moved the score of a link most."""
-        answer = self._ask("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
-        return Explained(**{**answer, "causes": [Cause(**cause) for cause in answer["causes"]]})
+    def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> LinkExplanation:
+        """The past events that moved the score of a link most."""
+        answer = self._request("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
+        return LinkExplanation(**{**answer, "causes": [ExplanationCause(**cause) for cause in answer["causes"]]})
 
     def retract(self, position: int, index: int) -> int:
-        """Take one event back, by the position of its receipt and its index in the batch; gives their number, 1."""
-        return int(self._ask("/v1/retract", {"position": position, "index": index})["events"])
+        """Undo one event, by the position of its receipt and its index in the batch; gives the number of events, 1."""
+        return int(self._request("/v1/retract", {"position": position, "index": index})["events"])
 
     def erase(self, node: Id) -> int:
-        """Take every event of a node back; gives their number. Both take as long as a replay of the journal."""
-        return int(self._ask("/v1/erase", {"node": node})["events"])
+        """Undo every event of a node; gives their number. Both take as long as a replay of the journal."""
+        return int(self._request("/v1/erase", {"node": node})["events"])
 
     def model(self) -> dict[str, Any]:
-        """What is served, and where the engine stands."""
-        return self._ask("/v1/model", None)
+        """The model that is served, and the status of the engine."""
+        return self._request("/v1/model", None)
 
     def is_ready(self) -> bool:
-        """Whether the server is there and its journal is replayed."""
+        """Whether the server is up and its journal is replayed."""
         try:
             return bool(self._http.get("/readyz").status_code == 200)
         except self._httpx.TransportError:
             return False
 
     def wait_until_ready(self, seconds: float = 60.0) -> None:
-        """Wait for a server that starts."""
+        """Wait until the server is ready."""
         end = clock.monotonic() + seconds
         while not self.is_ready():
             if clock.monotonic() > end:
@@ -190,13 +185,13 @@ class Client:
         if self._producer is None:
             if sequence is not None:
                 raise ConfigError("a sequence needs a producer; give the client one")
-            return self._ask(path, body)
+            return self._request(path, body)
         number = next(self._numbers) if sequence is None else sequence
-        return self._ask(path, body, {"producer": self._producer, "sequence": number})
+        return self._request(path, body, {"producer": self._producer, "sequence": number})
 
-    def _ask(self, path: str, body: Any, query: dict[str, Any] | None = None) -> dict[str, Any]:
-        """One answer; what may be sent twice is sent again while the server is busy or cannot be reached."""
-        repeatable = query is not None or path not in ONCE
+    def _request(self, path: str, body: Any, query: dict[str, Any] | None = None) -> dict[str, Any]:
+        """One response; what may be sent twice is retried while the server is busy or cannot be reached."""
+        repeatable = query is not None or path not in NOT_IDEMPOTENT
         end, pause = clock.monotonic() + self._patience, 0.1
         method = "GET" if body is None else "POST"
         while True:
@@ -206,15 +201,14 @@ class Client:
                 failure = ServerError(
                     f"{self._url} cannot be reached ({error or type(error).__name__}); is it running?"
                 )
-                wait, again = pause, repeatable
+                wait, retry = pause, repeatable
             else:
                 if answer.status_code == 200:
-                    found: dict[str, Any] = answer.json()
-                    return found
+                    return dict(answer.json())
                 failure = _failure(path, answer)
                 certain = failure.status == 429 or failure.type == NOTHING_TAKEN
-                wait, again = _retry_after(answer.headers, pause), failure.status in AGAIN and (repeatable or certain)
-            if not again or clock.monotonic() + wait > end:
+                wait, retry = _retry_after(answer.headers, pause), failure.status in RETRIED and (repeatable or certain)
+            if not retry or clock.monotonic() + wait > end:
                 raise failure
             clock.sleep(wait)
             pause = min(2 * pause, 5.0)

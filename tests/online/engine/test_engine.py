@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tapgnn.errors import StateError, TapgnnError
-from tapgnn.online.engine.engine import Engine, Request
+from tapgnn.online import Engine, Request
 
 from ...streams import KERNEL_NAMES, streams
 from ..live import batches, columns, everyone, offline, offline_embeddings, quick_folder, saved_model

@@ -1,43 +1,43 @@
-"""The turnstile: one at a time, in the order of asking, and nobody is lost."""
+"""The fair lock: one thread at a time, in the order of requests, and none is lost."""
 
 import threading
 from types import SimpleNamespace
 
 import pytest
 
-from tapgnn.online.engine.fair_lock import Turnstile
+from tapgnn.online.engine.fair_lock import FairLock
 
 
-def wait_until(turnstile, waiting):
-    while turnstile.waiting < waiting:
+def wait_until(lock, waiting):
+    while lock.waiting < waiting:
         threading.Event().wait(0.001)
 
 
 def test_threads_pass_in_the_order_in_which_they_came_and_may_enter_again():
-    turnstile, passed = Turnstile(), []
+    lock, passed = FairLock(), []
 
     def enter(name):
-        with turnstile, turnstile:
+        with lock, lock:
             passed.append(name)
 
     threads = [threading.Thread(target=enter, args=(name,)) for name in range(8)]
-    with turnstile:
+    with lock:
         for number, thread in enumerate(threads):
             thread.start()
-            wait_until(turnstile, number + 1)
+            wait_until(lock, number + 1)
         assert passed == []
     for thread in threads:
         thread.join()
     assert passed == list(range(8))
-    assert turnstile.waiting == 0
+    assert lock.waiting == 0
 
 
 def test_one_at_a_time_is_inside():
-    turnstile, inside, most = Turnstile(), [], []
+    lock, inside, most = FairLock(), [], []
 
     def work():
         for _ in range(200):
-            with turnstile:
+            with lock:
                 inside.append(1)
                 most.append(len(inside))
                 inside.pop()
@@ -53,7 +53,7 @@ def test_one_at_a_time_is_inside():
 
 @pytest.mark.parametrize("its_turn_came", [False, True])
 def test_one_who_gives_up_waiting_lets_the_next_one_pass(monkeypatch, its_turn_came):
-    turnstile, asked, released = Turnstile(), threading.Event(), threading.Event()
+    lock, asked, released = FairLock(), threading.Event(), threading.Event()
 
     class Interrupted:
         """A lock whose owner is interrupted while it waits for it."""
@@ -74,9 +74,9 @@ def test_one_who_gives_up_waiting_lets_the_next_one_pass(monkeypatch, its_turn_c
 
     def interrupted():
         with pytest.raises(KeyboardInterrupt):
-            turnstile.__enter__()
+            lock.__enter__()
 
-    with turnstile:
+    with lock:
         names = SimpleNamespace(Lock=Interrupted, get_ident=threading.get_ident)
         monkeypatch.setattr("tapgnn.online.engine.fair_lock.threading", names)
         first = threading.Thread(target=interrupted)
@@ -88,5 +88,5 @@ def test_one_who_gives_up_waiting_lets_the_next_one_pass(monkeypatch, its_turn_c
             first.join()
     released.set()
     first.join()
-    with turnstile:
-        assert turnstile.waiting == 0
+    with lock:
+        assert lock.waiting == 0

@@ -5,7 +5,7 @@ import pytest
 
 from tapgnn import TAPGNN, Events
 from tapgnn.errors import QueryError, StateError
-from tapgnn.online.engine.engine import Engine, Request
+from tapgnn.online import Engine, Request
 
 from ..live import saved_model
 
@@ -79,8 +79,9 @@ def test_risks_are_those_of_the_estimators_classifier(fitted, quick_path):
         np.testing.assert_allclose(engine.classify(later[:1]), expected[:1], rtol=1e-4, atol=1e-6)
         risks, _ = engine.classify_then_observe(later[:30])
         np.testing.assert_allclose(risks, expected[:30], rtol=1e-4, atol=1e-6)
-        (both,) = engine.observe_many([Request(later[30:], ask=("score", "risk"))])
-        np.testing.assert_allclose(both.answers["risk"], expected[30:], rtol=1e-4, atol=1e-6)
-        assert both.answers["score"].shape == (30,)
+        both = Request(later[30:], score=True, classify=True)
+        engine.observe_many([both])
+        np.testing.assert_allclose(both.answer.result().risks, expected[30:], rtol=1e-4, atol=1e-6)
+        assert both.answer.result().probabilities.shape == (30,)
     with Engine.open(saved_model(), quick_path / "t.db") as engine, pytest.raises(QueryError, match="no classifier"):
         engine.classify_then_observe((0, 1, 1e9))

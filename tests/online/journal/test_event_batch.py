@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Config, Events
 from tapgnn.errors import EventError, JournalError
-from tapgnn.online.journal.event_batch import Batch
+from tapgnn.online.journal.event_batch import EventBatch
 
 IDS = st.one_of(
     st.integers(-(2**70), 2**70), st.text(st.characters(exclude_categories=["Cs"]), max_size=8), st.integers(0, 5)
@@ -36,16 +36,16 @@ def test_what_is_read_is_what_was_sent(rows, features, labelled, seed):
     vectors, labels = rng.normal(size=(len(rows), features)).astype(np.float32), rng.integers(0, 3, len(rows))
     table |= {"features": vectors} if features else {}
     table |= {"label": labels} if labelled else {}
-    batch = Batch.of(table, Config(edge_features=features))
+    batch = EventBatch.of(table, Config(edge_features=features))
     assert as_rows(batch) == rows
     assert [type(name) for name, _, _ in as_rows(batch)] == [type(name) for name, _, _ in rows]
-    again = Batch.read(batch.payload())
+    again = EventBatch.read(batch.payload())
     assert as_rows(again) == rows
     assert again.payload() == batch.payload()
     assert np.array_equal(again.features, vectors) if features else again.features is None
     assert np.array_equal(again.labels, labels) if labelled else again.labels is None
     keep = rng.random(len(rows)) < 0.5
-    part = Batch.read(batch.keep(keep).payload())
+    part = EventBatch.read(batch.keep(keep).payload())
     assert as_rows(part) == [row for row, kept in zip(rows, keep, strict=True) if kept]
     assert part.sent_index().tolist() == np.flatnonzero(keep).tolist()
     assert set(part.ids) == {name for row in as_rows(part) for name in row[:2]}
@@ -66,39 +66,39 @@ def test_every_form_is_the_same_batch(rows, form):
         "rows": rows,
         "mappings": [{"src": s, "dst": d, "time": t, "label": None} for s, d, t in rows],
     }
-    assert as_rows(Batch.of(forms[form], Config())) == rows
+    assert as_rows(EventBatch.of(forms[form], Config())) == rows
 
 
 def test_datetimes_keep_the_order_in_which_they_were_sent():
     noon = dt.datetime(2024, 5, 1, 12)
     when = [noon + dt.timedelta(seconds=s) for s in (3, 1, 1, 2)]
-    batch = Batch.of({"src": ["a", "b", "c", "d"], "dst": ["x"] * 4, "time": when}, Config())
+    batch = EventBatch.of({"src": ["a", "b", "c", "d"], "dst": ["x"] * 4, "time": when}, Config())
     assert [name for name, _, _ in as_rows(batch)] == ["a", "b", "c", "d"]
     assert np.diff(batch.time).tolist() == [-2.0, 0.0, 1.0]
     stamps = np.array(when, dtype="datetime64[us]")
-    assert same(batch, Batch.of({"src": ["a", "b", "c", "d"], "dst": ["x"] * 4, "time": stamps}, Config()))
+    assert same(batch, EventBatch.of({"src": ["a", "b", "c", "d"], "dst": ["x"] * 4, "time": stamps}, Config()))
 
 
 def test_events_of_a_large_vocabulary_bring_only_their_own_ids():
     log = Events.from_arrays(range(1000), range(1000, 2000), np.arange(1000.0))
-    batch = Batch.of(log.take(slice(5, 7)), Config())
+    batch = EventBatch.of(log.take(slice(5, 7)), Config())
     assert sorted(batch.ids) == [5, 6, 1005, 1006]
 
 
 @given(place=st.integers(0, 10_000), size=st.integers(0, 10_000))
 def test_bytes_that_are_no_batch_are_an_error_of_the_journal(place, size):
-    payload = Batch.of([("a", "b", 1.0), ("c", "a", 2.0)], Config()).payload()
+    payload = EventBatch.of([("a", "b", 1.0), ("c", "a", 2.0)], Config()).payload()
     with pytest.raises(JournalError):
-        Batch.read(payload[: size % len(payload)])
+        EventBatch.read(payload[: size % len(payload)])
     with pytest.raises(JournalError):
-        Batch.read(payload + b"\0")
+        EventBatch.read(payload + b"\0")
     header = place % 16
     broken = payload[:header] + bytes([payload[header] ^ 0x55]) + payload[header + 1 :]
     with pytest.raises(JournalError):
-        Batch.read(broken)
+        EventBatch.read(broken)
 
 
 @pytest.mark.parametrize("time", [[1.0, [2.0]], [None, 1.0], [True, False], "now", {"a": 1}, [b"x"], [10**400]])
 def test_times_that_are_none_are_refused(time):
     with pytest.raises(EventError):
-        Batch.of({"src": [1, 2], "dst": [3, 4], "time": time}, Config())
+        EventBatch.of({"src": [1, 2], "dst": [3, 4], "time": time}, Config())

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from tapgnn.errors import ConfigError, JournalError, LateEventError
-from tapgnn.online.engine.engine import Engine, Request
+from tapgnn.online import Engine, Request
 from tapgnn.online.journal.journal import open_journal
-from tapgnn.online.journal.record import Entry, Kind
+from tapgnn.online.journal.record import Kind, Record
 from tapgnn.online.journal.undo_and_migrate import migrate
 
 from ..live import saved_model
@@ -71,7 +71,7 @@ def test_offsets_are_those_of_the_records_that_were_kept(filled):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (("UPDATE facts SET value = '2' WHERE name = 'format'",), "fact 'format' is damaged"),
+        (("UPDATE facts SET value = '2' WHERE name = 'format'",), "metadata 'format' is damaged"),
         (("UPDATE log SET sequence = 77 WHERE position = 30",), "position 30 is damaged"),
         (("UPDATE log SET payload = ? WHERE position = 30", (b"tgb1 and something",)), "position 30 is damaged"),
         (("UPDATE log SET position = -1 WHERE position = 30",), "ends at position 29, but"),
@@ -104,7 +104,7 @@ def test_what_a_checkpoint_makes_needless_is_read_on_request_and_where_it_is_nee
 def test_a_newer_format_is_refused(filled):
     place, digest = filled
     journal = open_journal(place)
-    journal.set_facts({"format": 2})
+    journal.set_metadata({"format": 2})
     journal.close()
     with pytest.raises(JournalError, match="has format 2, this version reads up to 1; upgrade"):
         Engine.open(saved_model(), place)
@@ -114,9 +114,9 @@ def test_a_newer_format_is_refused(filled):
 def test_rows_of_another_layout_are_refused_until_they_are_rebuilt(filled):
     place, digest = filled
     journal = open_journal(place)
-    facts = journal.facts()["checkpoint"]
+    facts = journal.metadata()["checkpoint"]
     facts["layout"][0][1] += 1
-    journal.set_facts({"checkpoint": facts})
+    journal.set_metadata({"checkpoint": facts})
     journal.close()
     with pytest.raises(JournalError, match=r"another version of tapgnn.*migrate"):
         Engine.open(saved_model(), place)
@@ -142,9 +142,10 @@ def test_a_full_disk_refuses_the_batch_and_keeps_the_rest(place):
         assert engine.offsets() == {("topic", 0): taken - 1}
         assert np.isfinite(engine.score([0], [1])).all()
         large = {"src": [0] * 2000, "dst": [1] * 2000, "time": [1e9 + 5000] * 2000}
-        many = engine.observe_many([Request((0, 1, 1e9), "late", 0), Request(large, "large", 0)])
-        assert isinstance(many[0].error, LateEventError)
-        assert "disk is full" in str(many[1].error)
+        late, large = Request((0, 1, 1e9), "late", 0), Request(large, "large", 0)
+        engine.observe_many([late, large])
+        assert isinstance(late.answer.exception(), LateEventError)
+        assert "disk is full" in str(large.answer.exception())
         _free_disk(engine._journal)
         fill(engine, taken, taken + 4)
         digest = engine.state_digest()
@@ -251,7 +252,7 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path, content):
             connection.execute("CREATE TABLE payments (amount)")
         connection.close()
     before = image(tmp_path)
-    with pytest.raises(JournalError, match="not a journal of tapgnn"):
+    with pytest.raises(JournalError, match="not a tapgnn journal"):
         Engine.open(saved_model(), path)
     assert image(tmp_path) == before
     with pytest.raises(JournalError, match="cannot be"):
@@ -279,7 +280,7 @@ def test_a_commit_in_doubt_stops_the_engine_until_the_journal_is_asked(fresh_sch
 def test_names_that_a_database_could_not_keep_are_refused(tmp_path):
     for producer, sequence in (("", 0), ("a\0b", 0), ("p" * 1001, 0), ("p", -1), ("p", 2**63), ("p", True)):
         with pytest.raises(ConfigError):
-            Entry(Kind.EVENTS, b"", producer, sequence)
+            Record(Kind.EVENTS, b"", producer, sequence)
     with Engine.open(saved_model(), tmp_path / "s.db") as engine, pytest.raises(ConfigError, match="printable name"):
         engine.observe((0, 1, 1e9), "a\nb", 0)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary, save_model
 from tapgnn.errors import JournalError, QueryError, StateError
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.journal.sqlite import SqliteJournal
 from tapgnn.online.journal.undo_and_migrate import migrate
 

@@ -31,6 +31,17 @@ class Full(apsw.Connection):
         return super().execute(statement, *values)
 
 
+class Unreadable(apsw.Connection):
+    """A connection that cannot read records, once it is told so."""
+
+    unreadable = False
+
+    def execute(self, statement, *values):
+        if statement.startswith("SELECT l.position") and self.unreadable:
+            raise apsw.IOError("disk I/O error")
+        return super().execute(statement, *values)
+
+
 class Forgetful(SqliteJournal):
     """A journal that ends a checkpoint with an error nobody expects, once it is told to."""
 
@@ -44,17 +55,17 @@ class Forgetful(SqliteJournal):
 
 def let_the_writer_finish(server):
     """Wait until the writer is done with what was handed to it, the checkpoint after its last batch included."""
-    server.service.intake._thread.submit(lambda: None).result()
+    server.service.queue._thread.submit(lambda: None).result()
 
 
-def commit_in_doubt(server):
+def commit_outcome_unknown(server):
     """The next commit happens, and nobody knows."""
     server.engine._journal.connection.unsure = True
 
 
-def witness_lost(server):
+def head_file_lost(server):
     """The next commit happens; what is to be written beside the database after it cannot be."""
-    server.engine._journal._witness = -1
+    server.engine._journal._head_file = -1
 
 
 def apply_fails(server):

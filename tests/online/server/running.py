@@ -1,22 +1,24 @@
 """A real server on a free port of this machine, in threads of this process."""
 
 import contextlib
+import io
+import json
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
 import numpy as np
+import pyarrow as pa
 from fastapi import FastAPI
 
 from tapgnn import Events
 from tapgnn.model import load_model
-from tapgnn.online.client import Client
-from tapgnn.online.engine.engine import Engine
-from tapgnn.online.server.service import Service, Settings
+from tapgnn.online import Client, Engine
+from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.serving import address, listen, make_server
 
-WIDTH = 2
+JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 
 
 def random_log(size=600, accounts=40, merchants=12, seed=0, start=1_000_000.0):
@@ -37,6 +39,32 @@ def rows_of(log):
     return [(ids[src], ids[dst], time, features) for src, dst, time, features in columns]
 
 
+def body_of(rows):
+    """Rows as a JSON body."""
+    return {"events": [dict(zip(("src", "dst", "time", "features"), row, strict=True)) for row in rows]}
+
+
+def as_lines(rows):
+    """Rows as one JSON object per line."""
+    return "\n".join(json.dumps(event) for event in body_of(rows)["events"]).encode()
+
+
+def as_arrow(rows, **changes):
+    """Rows as an Arrow stream, with some columns changed."""
+    src, dst, time, features = zip(*rows, strict=True)
+    columns = {"src": src, "dst": dst, "time": pa.array(time), "features": pa.array(features, pa.list_(pa.float32()))}
+    table = pa.table(columns | changes)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def send(http, content, kind, **query):
+    """Post events."""
+    return http.post("/v1/events", content=content, headers={"Content-Type": kind}, params=query)
+
+
 @dataclass
 class Running:
     """A server that runs: where, and what is behind it."""
@@ -47,7 +75,7 @@ class Running:
 
     @property
     def engine(self):
-        return self.service.intake.engine
+        return self.service.queue.engine
 
     def client(self, **options):
         return Client(self.url, **options)
@@ -68,7 +96,7 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
         looked.wait()
         return Engine.open(model, journal, **options)
 
-    service = Service(open_engine, settings or Settings(window=500), sources)
+    service = Service(open_engine, settings or ServerSettings(window=500), sources)
     server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tapgnn.online.server.service import Settings
+from tapgnn.online.server.service import ServerSettings
 from tapgnn.online.server.tokens import Tokens
 from tests.online.server.running import running
 
@@ -69,7 +69,7 @@ def test_it_loads_moves_with_the_stream_and_says_when_the_server_stops(model, ro
         expect(page.locator("#pace-chart rect")).not_to_have_count(0)
         assert page.locator("#riskiest .meter").count() == 20
     page.wait_for_selector("#state.gone", timeout=15_000)
-    assert "does not answer" in page.locator("#banner").inner_text()
+    assert "not responding" in page.locator("#banner").inner_text()
     page.screenshot(path=ARTEFACTS / "live-gone.png")
     with running(model, tmp_path / "state.db", port=int(server.url.rpartition(":")[2])):
         page.wait_for_selector("#state.live", timeout=15_000)
@@ -126,7 +126,7 @@ def test_colours_follow_the_system_until_told_otherwise(server, quiet):
 def test_a_locked_server_asks_for_a_token(model, rows, tmp_path, quiet):
     tokens = Tokens()
     text = tokens.add("read")
-    settings = Settings(tokens=tokens, window=100)
+    settings = ServerSettings(tokens=tokens, window=100)
     with running(model, tmp_path / "state.db", settings) as server:
         page = quiet(server.url)
         page.wait_for_selector("#key:not([hidden])")

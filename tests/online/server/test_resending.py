@@ -6,15 +6,16 @@ from urllib.parse import urlsplit
 import pytest
 
 from tapgnn.errors import OutcomeUnknownError, ServerError, UnavailableError
+from tapgnn.online import Request
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN, Client
-from tapgnn.online.server.ingest_queue import Job
 from tests.online.server.failing import (
     Full,
+    Unreadable,
     apply_fails,
-    commit_in_doubt,
+    commit_outcome_unknown,
     fragile,
+    head_file_lost,
     let_the_writer_finish,
-    witness_lost,
 )
 from tests.online.server.running import running
 
@@ -33,14 +34,14 @@ def send_through_a_failure(model, rows, path, monkeypatch, fail, **options):
             fail(server)
             sending = thread.submit(client.observe, rows[5:9])
             journal = server.engine._journal
-            while journal.head < 2 and not journal.doubtful and not sending.done():
+            while journal.head < 2 and not journal.outcome_unknown and not sending.done():
                 pass
         # Who still tries to send the batch finds a server that is well.
         with running(model, path, port=port, late="merge") as server, client:
             return sending.exception() or sending.result(), accepted(server)
 
 
-@pytest.mark.parametrize("fail", [commit_in_doubt, witness_lost, apply_fails])
+@pytest.mark.parametrize("fail", [commit_outcome_unknown, head_file_lost, apply_fails])
 def test_a_batch_without_a_number_is_not_sent_again_where_the_server_may_have_it(
     model, rows, tmp_path, monkeypatch, fail
 ):
@@ -53,7 +54,7 @@ def test_a_batch_without_a_number_is_not_sent_again_where_the_server_may_have_it
 
 def test_a_batch_with_a_number_is_sent_again_and_taken_once(model, rows, tmp_path, monkeypatch):
     told, events = send_through_a_failure(
-        model, rows, tmp_path / "state.db", monkeypatch, commit_in_doubt, producer="till"
+        model, rows, tmp_path / "state.db", monkeypatch, commit_outcome_unknown, producer="till"
     )
     assert events == 9
     assert told.duplicate
@@ -98,20 +99,34 @@ def test_a_full_disk_takes_nothing_and_says_so(model, rows, tmp_path, monkeypatc
         assert accepted(server) == 9
 
 
-def test_batches_behind_one_in_doubt_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
-    def job(row):
+def test_a_journal_that_cannot_tell_a_duplicate_takes_nothing_and_says_so(model, rows, tmp_path, monkeypatch):
+    with (
+        fragile(model, tmp_path / "state.db", monkeypatch, Unreadable) as server,
+        server.client(producer="p", patience=0) as client,
+    ):
+        client.observe(rows[:5], sequence=1)
+        server.engine._journal.connection.unreadable = True
+        with pytest.raises(ServerError, match="disk I/O error") as refused:
+            client.observe(rows[5:9], sequence=0)
+        assert (refused.value.status, refused.value.type) == (503, NOTHING_TAKEN)
+        server.engine._journal.connection.unreadable = False
+        assert client.observe(rows[5:9], sequence=0).accepted == 4
+
+
+def test_batches_behind_one_with_an_unknown_outcome_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
+    def request(row):
         src, dst, time, features = row
-        return Job({"src": [src], "dst": [dst], "time": [time], "features": [features]}, 1)
+        return Request({"src": [src], "dst": [dst], "time": [time], "features": [features]})
 
     with fragile(model, tmp_path / "state.db", monkeypatch) as server:
-        first, second = job(rows[0]), job(rows[1])
+        first, second = request(rows[0]), request(rows[1])
         with server.engine._writing:
-            commit_in_doubt(server)
-            server.service.intake.submit(first)
-            while not first.answer.running():
+            commit_outcome_unknown(server)
+            server.service.queue.submit(first)
+            while server.service.queue.queued_batches:
                 pass
-            server.service.intake.submit(second)
+            server.service.queue.submit(second)
         assert isinstance(first.answer.exception(), OutcomeUnknownError)
         assert isinstance(second.answer.exception(), UnavailableError)
-        with pytest.raises(UnavailableError, match="not known whether the last commit"):
-            server.service.intake.submit(job(rows[2]))
+        with pytest.raises(UnavailableError, match="unknown whether the last commit"):
+            server.service.queue.submit(request(rows[2]))

@@ -15,35 +15,33 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
-from tapgnn.errors import ConfigError, JournalError, StateError
+from tapgnn.errors import ConfigError, JournalError
 from tapgnn.estimator import TAPGNN
-from tapgnn.events import Events
+from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
 from tapgnn.online.engine.ingest import Outcome, Receipt, Request, Writer
-from tapgnn.online.engine.live_state import Fold
+from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Late, Policy
-from tapgnn.online.engine.queries import Live, Questions, Scores
-from tapgnn.online.engine.starting_point import Origin
-from tapgnn.online.journal.event_batch import Arriving, Batch
+from tapgnn.online.engine.queries import Queries
+from tapgnn.online.engine.starting_point import StartingPoint
+from tapgnn.online.journal.event_batch import Arriving, EventBatch, batch_in
 from tapgnn.online.journal.journal import Journal, open_journal
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
-from tapgnn.online.journal.undo_and_migrate import Rewriting, without_event, without_node
+from tapgnn.online.journal.undo_and_migrate import Rewrite, without_event, without_node
 from tapgnn.threads import set_threads
 from tapgnn.vocabulary import Id
 
-__all__ = ["Engine", "Live", "Outcome", "Receipt", "Request"]
 
-
-class Engine(Questions):
-    """See the module; made by `Engine.open`. What can be asked of it is in `Questions`."""
+class Engine(Queries):
+    """See the module; made by `Engine.open`. What it answers is in `Queries`."""
 
     def __init__(self, writer: Writer) -> None:
-        self._journal, self._fold, self._writer = writer.journal, writer.fold, writer
+        self._journal, self._live, self._writer = writer.journal, writer.live, writer
         self._writing = threading.RLock()
 
     @classmethod
@@ -62,24 +60,25 @@ class Engine(Questions):
         start: Literal["saved", "empty"] = "saved",
         verify: bool = False,
     ) -> Engine:
-        """The engine of a journal, replayed to its end; a journal that does not exist is begun.
+        """Open a journal and replay it to its end; a journal that does not exist is created.
 
         late, lateness, hold_back and ttl decide the state and are kept in the journal; None leaves them as they are
         there (for a new one 'reject', 0, True and no limit), another value holds from here on. horizon refuses events
-        that lie further than this after the newest. checkpoint_every counts records; None weighs their cost against
-        what they save. start, for a new journal: begin with the state saved with the model, or with none. verify reads
-        the whole journal once, also what a checkpoint makes needless.
+        that are further than this after the newest. checkpoint_every counts records; None weighs the cost of a
+        checkpoint against what it saves. start, for a new journal: begin with the state saved with the model, or with
+        an empty one. verify reads the whole journal once, also the records before the checkpoint.
         """
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
         set_threads(threads)
-        wishes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
+        changes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = journal if isinstance(journal, Journal) else open_journal(str(journal))
         try:
-            checkpoints = _restored(own, Origin.of(model, own.facts().get("start", start)), wishes, verify)
+            checkpoints = _restored(own, StartingPoint.of(model, own.metadata().get("start", start)), changes, verify)
             writer = Writer(checkpoints, checkpoint_every, horizon)
-            wanted = writer.fold.policy.changed(**wishes)
-            if wanted != writer.fold.policy:
+            before = writer.live.buffer.policy
+            wanted = before.changed(**changes)
+            if wanted != before:
                 writer.write(Kind.POLICY, json.dumps(wanted.to_dict()).encode())
             return cls(writer)
         except BaseException:
@@ -99,7 +98,7 @@ class Engine(Questions):
                 return
             self._closed = True
             try:
-                if not (self._writer.broken or self._journal.doubtful or self._journal.lost):
+                if not (self._writer.broken or self._journal.outcome_unknown or self._journal.connection_lost):
                     self._writer.checkpoints.write()
             finally:
                 self._journal.close()
@@ -107,42 +106,41 @@ class Engine(Questions):
     def observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> Receipt:
-        """Take in one event or a batch: journalled, applied, acknowledged by a Receipt.
+        """Take in one event or a batch: it is journalled and applied when this returns.
 
         events: `Events`; a mapping of columns or of one row (src, dst, time, features, label); a row (src, dst, time
         [, features[, label]]); or a sequence of rows. A batch that is not valid is refused whole, with an EventError
         (LateEventError for one that is too late) that names the event; nothing has changed then. The same
         (producer, sequence) is taken once. offset is a (topic, partition, offset) kept in the same transaction.
         """
-        return _receipt(self._take(Request(events, producer, sequence, offset)))
+        return self._take(Request(events, producer, sequence, offset)).receipt
 
     def score_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
-    ) -> tuple[Scores, Receipt]:
+    ) -> tuple[Floats, Receipt]:
         """`observe`, and the probability [E] of each event, in the order given, from what came before its instant.
 
-        The scores of a duplicate are NaN: the present has seen the events themselves. An event that is merged late is
-        judged from the present.
+        The scores of a duplicate are NaN, because the state has seen its events. An event that is merged late is
+        scored from the present.
         """
-        outcome = self._take(Request(events, producer, sequence, offset, ("score",)))
-        return outcome.answers["score"], _receipt(outcome)
+        outcome = self._take(Request(events, producer, sequence, offset, score=True))
+        return cast(Floats, outcome.probabilities), outcome.receipt
 
     def classify_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
-    ) -> tuple[Scores, Receipt]:
+    ) -> tuple[Floats, Receipt]:
         """As `score_then_observe`, with the classifier's probability [E] of the rare label."""
-        outcome = self._take(Request(events, producer, sequence, offset, ("risk",)))
-        return outcome.answers["risk"], _receipt(outcome)
+        outcome = self._take(Request(events, producer, sequence, offset, classify=True))
+        return cast(Floats, outcome.risks), outcome.receipt
 
-    def observe_many(self, requests: Sequence[Request]) -> list[Outcome]:
+    def observe_many(self, requests: Sequence[Request]) -> None:
         """Take in several batches, in order, with one commit; each is a record of its own, and refused by itself.
 
-        An outcome has a receipt, and answers [E] by what its request asked for ('score', 'risk'), or the error that
-        refused it.
+        `request.answer` is a future: its result is an `Outcome`, or it raises the error that refused the batch.
         """
         with self._writing:
             self._check_open()
-            return self._writer.take(requests)
+            self._writer.take(requests)
 
     def flush(self) -> Receipt:
         """Close every held instant: absorb all that is held; what comes later at these times is late."""
@@ -151,7 +149,7 @@ class Engine(Questions):
             return self._writer.write(Kind.FLUSH)
 
     def listen(self, listener: Callable[[Events, Trace], None]) -> None:
-        """Have every `advance` of the live state shown, in the writer's thread and under the lock: be quick."""
+        """Call `listener` with every `advance`, in the writer's thread and with the lock held: it must be quick."""
         self._writer.listeners.append(listener)
 
     def checkpoint(self) -> None:
@@ -163,19 +161,19 @@ class Engine(Questions):
     def retract(self, position: int, index: int) -> int:
         """Undo one event exactly: `index` counts the events of the batch at `position` as they were sent.
 
-        The journal is replayed without it into a second state, which then takes over; no trace of it is left. Questions
+        The journal is replayed without it into a second state, which then takes over; no trace of it is left. Queries
         are answered meanwhile. Gives the number of events undone, 1.
         """
         with self._writing:
             self._check_open()
-            self._switch(without_event(self._journal, self._fold.origin, position, index))
+            self._switch(without_event(self._journal, self._live.start, position, index))
             return 1
 
     def erase(self, node: Id) -> int:
         """Undo every event of a node exactly, leaving no trace of it in the journal; gives their number."""
         with self._writing:
             self._check_open()
-            found, events = without_node(self._journal, self._fold.origin, node)
+            found, events = without_node(self._journal, self._live.start, node)
             if found is not None:
                 self._switch(found)
             return events
@@ -188,32 +186,37 @@ class Engine(Questions):
         with self._writing:
             self._check_open()
             self._writer.checkpoints.write()
-            last = min(position, self._journal.facts().get("checkpoint", {"oldest": 1})["oldest"] - 1)
+            last = min(position, self._journal.metadata().get("checkpoint", {"oldest": 1})["oldest"] - 1)
             if last >= self._journal.first:
                 self._journal.trim(last)
             return self._journal.first - 1
 
-    def records(self, first: int = 1, last: int | None = None) -> Iterator[tuple[Record, Batch | None]]:
+    def records(self, first: int = 1, last: int | None = None) -> Iterator[tuple[Record, EventBatch | None]]:
         """The records of the journal and the events in them (None for a record of another kind)."""
         self._check_open()
         for record in self._journal.records(max(first, self._journal.first), last):
-            yield record, Batch.read(record.payload) if record.kind == Kind.EVENTS else None
+            yield record, batch_in(record)
 
     def replay(self) -> Iterator[tuple[Events, Trace]]:
-        """Fold the journal once more, beside the live state: the events of each `advance`, and its trace.
+        """Replay the journal once more, beside the live state: the events of each `advance`, and its trace.
 
-        Ask a trace before taking the next one. Rows are those of `events.vocabulary`, not those of the live model. What
-        is held comes last.
+        Query a trace before taking the next one. Rows are those of `events.vocabulary`, not those of the live model.
+        Held events come last.
         """
         self._check_open()
         if self._journal.first > 1:
             raise JournalError(f"{self._journal.name} was trimmed; it cannot be replayed from its start")
-        fold = _beginning(self._journal, self._fold.origin)
+        live = _beginning(self._journal, self._live.start)
         for record in self._journal.records(1):
-            yield from fold.steps(record, fold.read(record))
-        held = fold.present()
+            yield from live.steps(record, live.read(record))
+        held = live.present()
         if isinstance(held, Trace):
-            yield fold.pending.events(fold.roster), held
+            yield live.pending, held
+
+    @property
+    def has_classifier(self) -> bool:
+        """Whether the model can classify events."""
+        return self._live.start.classifier is not None
 
     def offsets(self) -> dict[tuple[str, int], int]:
         """The newest offset of each (topic, partition) given to `observe`."""
@@ -228,82 +231,74 @@ class Engine(Questions):
         refused (batches, since it was opened), late (events merged); model (hash), policy.
         """
         self._check_open()
-        fold, writer = self._fold, self._writer
-        with fold.lock:
+        live, writer = self._live, self._writer
+        with live.lock:
             return {
-                "clock": fold.clock,
-                "newest": fold.newest,
-                "events": fold.state.events,
-                "accepted": fold.accepted,
-                "held": len(fold.pending),
-                "nodes": fold.roster.population,
+                "clock": live.clock,
+                "newest": live.buffer.newest,
+                "events": live.state.events,
+                "accepted": live.accepted,
+                "held": len(live.buffer),
+                "nodes": live.vocabulary.node_count,
                 "position": self._journal.head,
-                "applied": fold.position,
+                "applied": live.position,
                 "checkpoint": writer.checkpoints.position,
-                "checkpoint_age": fold.position - writer.checkpoints.position,
-                "checkpoint_error": writer.trouble,
+                "checkpoint_age": live.position - writer.checkpoints.position,
+                "checkpoint_error": writer.checkpoint_error,
                 "duplicates": writer.duplicates,
                 "refused": writer.refused,
-                "late": fold.late,
-                "model": fold.origin.digest,
-                "policy": fold.policy.to_dict(),
+                "late": live.buffer.late,
+                "model": live.start.digest,
+                "policy": live.buffer.policy.to_dict(),
             }
 
-    def check_sound(self) -> None:
-        """Refuse to go on where nothing can be taken in until the engine is opened again."""
+    def check_usable(self) -> None:
+        """Raise the reason why no batch can be taken in until the engine is restarted, if there is one."""
         self._check_open()
-        self._writer.check_sound()
-        if self._journal.lost:
-            raise JournalError(f"{self._journal.name}: the connection was lost; open the engine again when it is back")
+        self._writer.check_usable()
+        if self._journal.connection_lost:
+            raise JournalError(f"{self._journal.name}: the connection was lost; restart when the database is back")
 
     def state_digest(self) -> str:
-        """The sha256 of all that was folded: ids, arena rows, clock, counters, policy, held events."""
+        """The sha256 of all that was applied: ids, state rows, clock, counters, policy, held events."""
         self._check_open()
-        with self._fold.lock:
-            return self._fold.digest()
+        with self._live.lock:
+            return self._live.digest()
 
     def _take(self, request: Request) -> Outcome:
-        (outcome,) = self.observe_many([request])
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome
+        self.observe_many([request])
+        return request.answer.result()
 
-    def _switch(self, found: Rewriting) -> None:
-        """Let another fold of a changed journal take over, and wipe what was before."""
+    def _switch(self, found: Rewrite) -> None:
+        """Let the live state of a changed journal take over, and wipe what was before."""
         self._writer.checkpoints = found.finish()
-        self._fold = self._writer.fold = found.fold
+        self._live = self._writer.live = found.live
         self._journal.finish_wiping()
 
 
-def _receipt(outcome: Outcome) -> Receipt:
-    if outcome.receipt is None:
-        raise StateError("a batch was taken in without a receipt; open the engine again")
-    return outcome.receipt
-
-
-def _restored(journal: Journal, origin: Origin, wishes: dict[str, Any], verify: bool) -> Checkpoints:
-    """The fold of a journal up to its end, from its checkpoint; a journal without a model is given this one."""
-    facts = journal.facts()
-    if "model" not in facts:
-        journal.set_facts({**origin.identity(), "known": 0, "policy": Policy().changed(**wishes).to_dict()})
-        facts = journal.facts()
+def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], verify: bool) -> Checkpoints:
+    """The live state at the end of a journal, from its checkpoint; a journal without a model is given this one."""
+    if "model" not in journal.metadata():
+        policy = Policy().changed(**changes)
+        journal.set_metadata({**start.identity(), "known": 0, "policy": policy.to_dict()})
+    metadata = journal.metadata()
     for name, what in (("model", "model"), ("base", "state saved with the model")):
-        ours = origin.identity()[name]
-        if facts[name] != ours:
+        ours = start.identity()[name]
+        if metadata[name] != ours:
             raise JournalError(
-                f"{journal.name} was folded with another {what} ({facts[name][:12]}..., not {ours[:12]}...); open it "
+                f"{journal.name} belongs to another {what} ({metadata[name][:12]}..., not {ours[:12]}...); open it "
                 "with that one, or run 'tapgnn migrate' to replay it into this one (nothing was changed)"
             )
     if verify:
         journal.verify()
-    checkpoints = Checkpoints(journal, _beginning(journal, origin))
+    checkpoints = Checkpoints(journal, _beginning(journal, start))
     checkpoints.restore()
-    for record in journal.records(checkpoints.fold.position + 1):
-        checkpoints.fold.apply(record)
+    for record in journal.records(checkpoints.live.position + 1):
+        checkpoints.live.apply(record)
     return checkpoints
 
 
-def _beginning(journal: Journal, origin: Origin) -> Fold:
-    """The fold of a journal before its first record."""
-    facts = journal.facts()
-    return Fold(origin, Policy.from_dict(facts["policy"]), facts["known"])
+def _beginning(journal: Journal, start: StartingPoint) -> LiveState:
+    """The live state of a journal before its first record."""
+    metadata = journal.metadata()
+    return LiveState(start, Policy.from_dict(metadata["policy"]), metadata["known"])

@@ -7,35 +7,44 @@ applied that was not journalled, and nothing is journalled that could not be app
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
 import torch
 
-from tapgnn.errors import EventError, JournalError, OutcomeUnknownError, StateError, TapgnnError
-from tapgnn.events import Events
+from tapgnn.errors import (
+    ConfigError,
+    EventError,
+    JournalError,
+    OutcomeUnknownError,
+    StateError,
+    TapgnnError,
+    UnavailableError,
+)
+from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
-from tapgnn.online.engine.clock_forecast import Outlook
-from tapgnn.online.engine.ingest_scoring import Answers, Aspect, Inquiry, check_aspects
-from tapgnn.online.journal.event_batch import Arriving, Batch
-from tapgnn.online.journal.record import Entry, Kind, Offset, Record
+from tapgnn.online.engine.ingest_scoring import IngestScoring, classifier_of
+from tapgnn.online.engine.reorder_buffer import ReorderBuffer
+from tapgnn.online.journal.event_batch import Arriving, EventBatch
+from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 
 log = logging.getLogger(__name__)
 
-UNKNOWN = (
-    "it is not known whether this batch is in the journal; open the engine again, and send the batch again only if it "
-    "has a producer and a sequence ({})"
+OUTCOME_UNKNOWN = (
+    "it is unknown whether this batch is in the journal ({}); send it again only if it has a producer and a sequence"
 )
 
 
 @dataclass(frozen=True)
 class Receipt:
-    """What became of a batch once it is safe.
+    """What became of a batch once it is durable.
 
-    position    of its record in the journal (of the first one's, for a duplicate)
+    position    of its record in the journal (for a duplicate, of the first one's)
     accepted    events taken in: all of the batch, or 0 for a duplicate
     duplicate   this (producer, sequence) was in the journal already; nothing was done
     late        of the accepted, those that were older than what was absorbed and were merged into the present instant
@@ -52,160 +61,160 @@ class Receipt:
 
 
 @dataclass(frozen=True)
+class Outcome:
+    """A receipt, and the scores [E] that the request asked for, from before the model learnt of the events.
+
+    The scores of a duplicate are NaN: the state has already seen its events.
+    """
+
+    receipt: Receipt
+    probabilities: Floats | None = None
+    risks: Floats | None = None
+
+
+@dataclass(frozen=True)
 class Request:
     """A batch to take in.
 
-    ask     what to say of each event before learning of it: 'score', 'risk'
-    told    hears of the outcome as soon as the batch is applied or refused, before others of its commit are applied
+    score, classify   also give the probability, the risk, of each event
+    answer            set as soon as the batch is applied or refused, before others of its commit are applied
     """
 
     events: Arriving
     producer: str | None = None
     sequence: int | None = None
     offset: Offset | None = None
-    ask: Sequence[Aspect] = ()
-    told: Callable[[Outcome], None] | None = None
-
-    def tell(self, outcome: Outcome) -> None:
-        """Say what became of it to the one who wants to know."""
-        if self.told is not None:
-            self.told(outcome)
-
-
-@dataclass
-class Outcome:
-    """What became of a request: a receipt and the answers [E] by name, or the error that refused it."""
-
-    receipt: Receipt | None = None
-    answers: dict[Aspect, Answers] = field(default_factory=dict)
-    error: TapgnnError | None = None
+    score: bool = False
+    classify: bool = False
+    arrived: float = field(default_factory=time.perf_counter, compare=False)
+    answer: Future[Outcome] = field(default_factory=Future, compare=False)
 
 
 class Writer:
-    """The one writer of a journal and its fold; the caller makes sure that one thread at a time is in it."""
+    """The one writer of a journal and its live state; the caller makes sure that one thread at a time is in it."""
 
     def __init__(self, checkpoints: Checkpoints, every: int | None, horizon: float) -> None:
-        self.journal, self.fold, self.checkpoints = checkpoints.journal, checkpoints.fold, checkpoints
+        self.journal, self.live, self.checkpoints = checkpoints.journal, checkpoints.live, checkpoints
         self.every, self.horizon = every, horizon
         self.duplicates = self.refused = 0
-        self.trouble: str | None = None
+        self.checkpoint_error: str | None = None
         self.listeners: list[Callable[[Events, Trace], None]] = []
         self.broken = False
 
-    def take(self, requests: Sequence[Request]) -> list[Outcome]:
+    def take(self, requests: Sequence[Request]) -> None:
         """Take requests in, in order, in one commit (in several, where one repeats another's sequence)."""
-        self.check_sound()
-        outcomes: list[Outcome] = []
-        while len(outcomes) < len(requests):
-            outcomes += self._take_group(requests[len(outcomes) :])
-        self.keep()
-        return outcomes
+        self.check_usable()
+        wanted: Sequence[Request] = [request for request in requests if _is_wanted(request)]
+        while wanted:
+            wanted = self._take_group(wanted)
+        self._checkpoint_if_due()
 
     def write(self, kind: Kind, payload: bytes = b"") -> Receipt:
         """Write a record that is not a batch, and apply it."""
-        self.check_sound()
-        (record,) = self.journal.append([Entry(kind, payload)])
+        self.check_usable()
+        (record,) = self.journal.append([Record(kind, payload)])
         self.apply(record, None)
-        self.keep()
-        return self.receipt(record.position)
+        self._checkpoint_if_due()
+        return self._receipt(record.position)
 
-    def receipt(self, position: int, accepted: int = 0, duplicate: bool = False, late: int = 0) -> Receipt:
-        """A receipt as of now."""
-        return Receipt(position, accepted, duplicate, late, len(self.fold.pending), self.fold.clock)
+    def check_usable(self) -> None:
+        """Refuse to go on after a failure in the middle of a batch."""
+        if self.broken:
+            raise StateError("the engine failed while applying a batch; restart it, nothing in the journal is lost")
+        self.journal.check_usable()
 
-    def keep(self) -> None:
-        """Make a checkpoint when one is due; that it fails endangers nothing, so it is only told."""
+    def apply(self, record: Record, batch: EventBatch | None, scoring: IngestScoring | None = None) -> None:
+        """Apply a journalled record, and score its events on the way."""
+        with self._all_or_broken(), self.live.lock, torch.no_grad():
+            if scoring is not None:
+                scoring.score_late()
+            for events, trace in self.live.steps(record, batch):
+                if scoring is not None:
+                    scoring.score_absorbed(events, trace)
+                for listener in self.listeners:
+                    listener(events, trace)
+            if scoring is not None:
+                scoring.score_pending()
+
+    def _take_group(self, requests: Sequence[Request]) -> Sequence[Request]:
+        """Take requests in one commit; gives those that are left, from the first repetition within the commit on."""
+        forecast, seen = self.live.buffer.forecast(), set[tuple[str | None, int | None]]()
+        ready: list[tuple[Request, EventBatch, Record]] = []
+        left: Sequence[Request] = ()
+        for number, request in enumerate(requests):
+            key = request.producer, request.sequence
+            if request.producer is not None and key in seen:
+                left = requests[number:]
+                break
+            try:
+                found = self._prepare(request, forecast)
+            except TapgnnError as error:
+                self.refused += 1
+                # Where the journal failed here, certainly nothing of the batch was taken in.
+                request.answer.set_exception(UnavailableError(str(error)) if isinstance(error, JournalError) else error)
+                continue
+            if found is not None:
+                ready.append((request, *found))
+                seen.add(key)
+        if ready:
+            self._commit(ready)
+        return left
+
+    def _prepare(self, request: Request, forecast: ReorderBuffer) -> tuple[EventBatch, Record] | None:
+        """Check a request against what will be; None for a duplicate, which is answered."""
+        batch = EventBatch.of(request.events, self.live.model.config)
+        record = Record(Kind.EVENTS, batch.payload(), request.producer, request.sequence, request.offset)
+        if request.classify:
+            classifier_of(self.live)
+        earlier = self.journal.find(record.producer, record.sequence)
+        if earlier is not None:
+            _check_same(earlier, record)
+            self.duplicates += 1
+            unscored = np.full(len(batch), np.nan)
+            scores = (unscored if wanted else None for wanted in (request.score, request.classify))
+            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), *scores))
+            return None
+        forecast.add(batch, self.horizon)
+        return batch, record
+
+    def _commit(self, ready: Sequence[tuple[Request, EventBatch, Record]]) -> None:
+        """Append what is ready in one transaction and apply it; what the journal cannot take, it takes nothing of."""
+        # Where this ends early, some of it may be journalled and not applied.
+        with self._all_or_broken():
+            try:
+                records = self.journal.append([record for *_, record in ready])
+            except JournalError as error:
+                unknown, reason = self.journal.outcome_unknown, str(error)
+                for request, *_ in ready:
+                    request.answer.set_exception(
+                        OutcomeUnknownError(OUTCOME_UNKNOWN.format(reason)) if unknown else UnavailableError(reason)
+                    )
+                return
+            for record, (request, batch, _) in zip(records, ready, strict=True):
+                scored = request.score or request.classify
+                scoring = IngestScoring(self.live, batch, request.score, request.classify) if scored else None
+                late = self.live.buffer.late
+                self.apply(record, batch, scoring)
+                receipt = self._receipt(record.position, len(batch), late=self.live.buffer.late - late)
+                scores = (scoring.probabilities, scoring.risks) if scoring is not None else ()
+                request.answer.set_result(Outcome(receipt, *scores))
+
+    def _receipt(self, position: int, accepted: int = 0, duplicate: bool = False, late: int = 0) -> Receipt:
+        return Receipt(position, accepted, duplicate, late, len(self.live.buffer), self.live.clock)
+
+    def _checkpoint_if_due(self) -> None:
+        """Make a checkpoint when one is due; a failure endangers nothing, so it is only reported."""
         if not self.checkpoints.due(self.every):
             return
         try:
             self.checkpoints.write()
-            self.trouble = None
+            self.checkpoint_error = None
         except JournalError as error:
-            self.trouble = str(error)
+            self.checkpoint_error = str(error)
             log.warning("no checkpoint: %s", error)
 
-    def check_sound(self) -> None:
-        """Refuse to go on after something broke in the middle."""
-        if self.broken:
-            raise StateError("the engine broke while it applied a batch; open it again, the journal has everything")
-        self.journal.check_certain()
-
-    def _take_group(self, requests: Sequence[Request]) -> list[Outcome]:
-        outlook, outcomes, seen = self.fold.outlook(), list[Outcome](), set[tuple[str, int]]()
-        ready: list[tuple[Outcome, Request, Batch, Entry]] = []
-        for request in requests:
-            if request.producer is not None and (request.producer, request.sequence) in seen:
-                break
-            outcome = Outcome()
-            outcomes.append(outcome)
-            try:
-                found = self._prepare(request, outlook, outcome)
-            except TapgnnError as error:
-                self.refused += 1
-                outcome.error = error
-                found = None
-            if found is None:
-                request.tell(outcome)
-            else:
-                ready.append((outcome, request, *found))
-                if request.producer is not None and request.sequence is not None:
-                    seen.add((request.producer, request.sequence))
-        if ready:
-            self._commit(ready)
-        return outcomes
-
-    def _commit(self, ready: Sequence[tuple[Outcome, Request, Batch, Entry]]) -> None:
-        """Append what is ready in one transaction and apply it; what the journal cannot take, it takes nothing of."""
-        # Where this ends early, some of it may be journalled and not applied.
-        with self._whole():
-            try:
-                records = self.journal.append([entry for *_, entry in ready])
-            except JournalError as error:
-                for outcome, request, *_ in ready:
-                    outcome.error = OutcomeUnknownError(UNKNOWN.format(error)) if self.journal.doubtful else error
-                    request.tell(outcome)
-                return
-            for record, (outcome, request, batch, _) in zip(records, ready, strict=True):
-                late = self.fold.outlook().late(batch)
-                outcome.answers = self.apply(record, batch, request.ask)
-                outcome.receipt = self.receipt(record.position, len(batch), late=late)
-                request.tell(outcome)
-
-    def _prepare(self, request: Request, outlook: Outlook, outcome: Outcome) -> tuple[Batch, Entry] | None:
-        """Check a request against what will be; None for a duplicate."""
-        batch = Batch.of(request.events, self.fold.model.config)
-        entry = Entry(Kind.EVENTS, batch.payload(), request.producer, request.sequence, request.offset)
-        check_aspects(self.fold, request.ask)
-        if entry.producer is not None and entry.sequence is not None:
-            earlier = self.journal.find(entry.producer, entry.sequence)
-            if earlier is not None:
-                _check_same(earlier, entry)
-                self.duplicates += 1
-                outcome.receipt = self.receipt(earlier.position, duplicate=True)
-                outcome.answers = {name: np.full(len(batch), np.nan) for name in request.ask}
-                return None
-        outlook.check(batch, self.horizon)
-        outlook.take(batch)
-        return batch, entry
-
-    def apply(self, record: Record, batch: Batch | None, ask: Sequence[Aspect] = ()) -> dict[Aspect, Answers]:
-        """Fold a journalled record in; gives the answers about its events."""
-        with self._whole(), self.fold.lock, torch.no_grad():
-            inquiry = None if batch is None or not ask else Inquiry(self.fold, batch, ask)
-            if inquiry is not None:
-                inquiry.before()
-            for events, trace in self.fold.steps(record, batch):
-                if inquiry is not None:
-                    inquiry.during(events, trace)
-                for listener in self.listeners:
-                    listener(events, trace)
-            if inquiry is None:
-                return {}
-            inquiry.after()
-            return inquiry.answers
-
     @contextmanager
-    def _whole(self) -> Iterator[None]:
+    def _all_or_broken(self) -> Iterator[None]:
         """What begins here must end; where it does not, the engine is broken until it is opened again."""
         try:
             yield
@@ -214,11 +223,20 @@ class Writer:
             raise
 
 
-def _check_same(earlier: Record, entry: Entry) -> None:
+def _is_wanted(request: Request) -> bool:
+    """Whether somebody still waits for the answer; from here on it can no longer be cancelled."""
+    answer = request.answer
+    if answer.running() or (answer.done() and not answer.cancelled()):
+        raise ConfigError("a request can be taken in only once; make a new one to send its events again")
+    return answer.set_running_or_notify_cancel()
+
+
+def _check_same(earlier: Record, record: Record) -> None:
     """A sequence that comes again must bring what it brought, unless some of that was retracted or trimmed since."""
-    if earlier.position == 0 or earlier.payload == entry.payload or Batch.read(earlier.payload).index is not None:
+    same = earlier.payload == record.payload
+    if same or earlier.position == 0 or EventBatch.read(earlier.payload).index is not None:
         return
     raise EventError(
-        f"sequence {entry.sequence} of producer {entry.producer!r} came before with other events, at position "
-        f"{earlier.position}; a producer gives every batch a number of its own, and keeps counting when it restarts"
+        f"sequence {record.sequence} of producer {record.producer!r} came before with other events, at position "
+        f"{earlier.position}; a producer gives every batch its own number, and keeps counting when it restarts"
     )

@@ -1,6 +1,6 @@
-"""The policy of a journal: what decides, beside its records, how they fold into a state.
+"""The policy of a journal: what decides, beside its records, which state they make.
 
-    late        what becomes of an event that is not younger than what was absorbed: 'reject' refuses it, 'merge'
+    late        what happens to an event that is not newer than what was absorbed: 'reject' refuses it, 'merge'
                 absorbs it at the present instant, 'buffer' waits for it (lateness) and refuses it afterwards
     lateness    events wait until the newest time is this much later, and are then absorbed in order
     hold_back   an instant is absorbed only when a later time has come, so that no instant is ever cut in two
@@ -35,21 +35,23 @@ class Policy:
 
     def __post_init__(self) -> None:
         if self.late not in get_args(Late):
-            raise ConfigError(f"late is one of {', '.join(get_args(Late))}, not {self.late!r}")
+            raise ConfigError(f"the late policy is one of {', '.join(get_args(Late))}, not {self.late!r}")
         if not 0 <= self.lateness < math.inf:
             raise ConfigError(f"lateness is a number of time units, at least 0, not {self.lateness}")
         if self.late == "reject" and self.lateness:
             raise ConfigError(
-                f"lateness {self.lateness} needs late='buffer' or late='merge'; 'reject' waits for nothing"
+                f"lateness {self.lateness} needs the late policy 'buffer' or 'merge'; 'reject' does not wait"
             )
         if self.late == "buffer" and not self.lateness:
-            raise ConfigError("late='buffer' needs a lateness above 0: how long to wait for events out of order")
+            raise ConfigError(
+                "the late policy 'buffer' needs a lateness above 0: how long to wait for events out of order"
+            )
         if not self.ttl > 0:
             raise ConfigError(f"ttl is a number of time units above 0, or inf, not {self.ttl}")
 
-    def changed(self, **wishes: Any) -> Policy:
-        """The same policy, but for the wishes that are not None."""
-        return replace(self, **{name: value for name, value in wishes.items() if value is not None})
+    def changed(self, **values: Any) -> Policy:
+        """The same policy with the values that are not None."""
+        return replace(self, **{name: value for name, value in values.items() if value is not None})
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON; no ttl is None."""

@@ -1,7 +1,7 @@
-"""The roster: a vocabulary that can forget. Rows of nodes long silent are given to others, so it stays bounded.
+"""A vocabulary whose rows can be recycled: those of nodes long silent go to other nodes, so it stays bounded.
 
-The ids that the model was saved with keep their rows for good, because its learned vectors are theirs. A freed row is
-given out again lowest first, so that the rows are a function of who came and went in which order, and of nothing else.
+The ids that the model was saved with keep their rows for good, because its learned vectors belong to them. Free rows
+are assigned lowest first, so that the rows depend only on the order in which nodes came and went.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import numpy as np
 from tapgnn.events import Ints
 from tapgnn.vocabulary import Id, Vocabulary, hash_ids
 
-NOBODY = ""
+UNUSED = ""
 
 
-class Roster(Vocabulary):
-    """A vocabulary whose rows beyond the first ones can be freed.
+class RecyclingVocabulary(Vocabulary):
+    """A vocabulary whose rows beyond the fixed ones can be freed.
 
-    >>> names = Roster(["ann"])
-    >>> names.enrol(["bob", "cat"])
+    >>> names = RecyclingVocabulary(["ann"])
+    >>> names.assign(["bob", "cat"])
     (array([1, 2]), array([], dtype=int64))
     >>> names.free([1])
-    >>> names.enrol(["dan", "cat"])
+    >>> names.assign(["dan", "cat"])
     (array([1, 2]), array([1]))
     """
 
@@ -32,42 +32,42 @@ class Roster(Vocabulary):
         """`ids` keep their rows for good."""
         super().__init__(ids)
         self.fixed = len(self._ids)
-        self._freed: list[int] = []
+        self._free: list[int] = []
 
     @property
-    def population(self) -> int:
+    def node_count(self) -> int:
         """The number of nodes that have a row."""
         return len(self._row)
 
     @property
-    def freed(self) -> list[int]:
-        """The rows that hold nobody, ascending."""
-        return sorted(self._freed)
+    def free_rows(self) -> list[int]:
+        """The rows without a node, ascending."""
+        return sorted(self._free)
 
-    def living(self) -> Ints:
-        """The rows that belong to a node."""
-        held = np.ones(len(self._ids), dtype=bool)
-        held[self._freed] = False
-        return np.flatnonzero(held)
+    def occupied_rows(self) -> Ints:
+        """The rows with a node, ascending."""
+        occupied = np.ones(len(self._ids), dtype=bool)
+        occupied[self._free] = False
+        return np.flatnonzero(occupied)
 
-    def enrol(self, ids: Sequence[Id]) -> tuple[Ints, Ints]:
-        """The row of each of these distinct ids, new ones included; and the rows that were another's before."""
+    def assign(self, ids: Sequence[Id]) -> tuple[Ints, Ints]:
+        """The row of each of these distinct ids, new ones included, and the rows that another node had before."""
         known = self._row
         reused: list[int] = []
-        # Most batches bring nobody new: one look at each id, and a second one only where it was not found.
+        # Most batches bring no new node: one lookup of each id, and a second one only where one was not found.
         rows = list(map(known.get, ids))
         if None in rows:
             for name in ids:
                 if name not in known:
-                    known[name] = self._seat_for(name, reused)
+                    known[name] = self._new_row(name, reused)
             rows = list(map(known.get, ids))
         return np.array(rows, dtype=np.int64), np.array(reused, dtype=np.int64)
 
-    def _seat_for(self, name: Id, reused: list[int]) -> int:
-        if not self._freed:
+    def _new_row(self, name: Id, reused: list[int]) -> int:
+        if not self._free:
             self._ids.append(name)
             return len(self._ids) - 1
-        row = heapq.heappop(self._freed)
+        row = heapq.heappop(self._free)
         self._ids[row] = name
         if row < self._hashed:
             self._hash[row : row + 1] = hash_ids([name])
@@ -75,20 +75,20 @@ class Roster(Vocabulary):
         return row
 
     def free(self, rows: Iterable[int]) -> None:
-        """Take rows from their nodes; they must not be among the first ones."""
+        """Take rows from their nodes; they must not be among the fixed ones."""
         for row in rows:
             del self._row[self._ids[row]]
-            self._ids[row] = NOBODY
-            heapq.heappush(self._freed, row)
+            self._ids[row] = UNUSED
+            heapq.heappush(self._free, row)
 
-    def seat(self, rows: Iterable[int], ids: Iterable[Id], size: int) -> None:
-        """Put ids at new rows; rows in between, up to `size`, hold nobody."""
+    def place(self, rows: Iterable[int], ids: Iterable[Id], size: int) -> None:
+        """Put ids at new rows; rows in between, up to `size`, are free."""
         start = len(self._ids)
-        self._ids.extend([NOBODY] * (size - start))
+        self._ids.extend([UNUSED] * (size - start))
         taken = set()
         for row, name in zip(rows, ids, strict=True):
             self._ids[row], self._row[name] = name, row
             taken.add(row)
         for row in range(start, size):
             if row not in taken:
-                heapq.heappush(self._freed, row)
+                heapq.heappush(self._free, row)

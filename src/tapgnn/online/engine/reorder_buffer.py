@@ -1,87 +1,136 @@
-"""Pending: events that are in the journal but not yet absorbed, because their instant is open or others may precede.
+"""The reorder buffer: which events are late, which wait and which are absorbed now, decided in one place.
 
-They are in the order in which they will be absorbed: time, producer, sequence, position in the journal, index in the
-batch. Between producers that order does not depend on whose batch arrived first.
+Between the journal and the state, events wait in the order in which they will be absorbed: time, producer, sequence,
+position in the journal, index in the batch. Between producers that order does not depend on whose batch arrived first.
+
+`add` is the whole rule of time. The writer runs it on a `forecast` before it journals a batch, and the live state runs
+it on the journalled batch. So nothing is journalled that cannot be applied.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.events import Events, Floats, Ints
-from tapgnn.online.journal.event_batch import Batch
-from tapgnn.online.journal.record import Record
+from tapgnn.errors import EventError, LateEventError
+from tapgnn.events import Bools, Events, Floats, Ints
+from tapgnn.online.engine.policy import Policy
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Vocabulary
 
+PendingColumns = NDArray[np.void]
+_ORDER = ("index", "position", "sequence", "producer", "time")
 
-@dataclass(frozen=True)
-class Pending:
-    """Columns [E]: rows of the vocabulary, time, features [E, f], and what orders events of one instant."""
 
-    src: Ints
-    dst: Ints
-    time: Floats
-    features: NDArray[np.float32] | None
-    producer: NDArray[np.object_]
-    sequence: Ints
-    position: Ints
-    index: Ints
+@dataclass
+class ReorderBuffer:
+    """Pending events, and the clock that decides when each is absorbed.
+
+    clock     time of the newest instant absorbed, -inf for none
+    newest    latest time of any event so far
+    late      events absorbed at a later instant than their own
+    pending   [E] columns of the events that wait, in order of absorption
+    producers the number of each producer in its column
+    """
+
+    policy: Policy
+    clock: float
+    newest: float
+    late: int
+    pending: PendingColumns
+    producers: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def none(cls, width: int) -> Pending:
-        """Nothing."""
-        number, name = np.empty(0, dtype=np.int64), np.empty(0, dtype=object)
-        features = np.empty((0, width), dtype=np.float32) if width else None
-        return cls(number, number, np.empty(0), features, name, number, number, number)
+    def empty(cls, policy: Policy, clock: float, features: int) -> ReorderBuffer:
+        """A buffer in front of a state with this clock, for events with so many features."""
+        whole = [(name, np.int64) for name in ("src", "dst", *_ORDER[:-1])]
+        columns = [("time", np.float64), *whole, ("features", np.float32, (features,))]
+        return cls(policy, clock, clock, 0, np.empty(0, np.dtype(columns)))
 
-    @classmethod
-    def of(cls, record: Record, batch: Batch, rows: Ints) -> Pending:
-        """The events of a record, not yet in order; `rows` are those of the batch's ids."""
-        size = len(batch)
-        return cls(
-            rows[batch.src],
-            rows[batch.dst],
-            batch.time,
-            batch.features,
-            np.full(size, record.producer or "", dtype=object),
-            np.full(size, record.sequence or 0, dtype=np.int64),
-            np.full(size, record.position, dtype=np.int64),
-            batch.sent_index(),
-        )
+    def forecast(self) -> ReorderBuffer:
+        """The same buffer with nothing but times, to find out what will become of batches."""
+        times = np.empty(len(self.pending), np.dtype([("time", np.float64)]))
+        times["time"] = self.pending["time"]
+        return replace(self, pending=times)
 
     def __len__(self) -> int:
-        return len(self.time)
+        return len(self.pending)
 
-    def take(self, rows: Any) -> Pending:
-        """Chosen events, in the order given."""
-        columns: Any = (getattr(self, name) for name in _COLUMNS)
-        taken: Any = (None if column is None else column[rows] for column in columns)
-        return Pending(*taken)
+    def is_late(self, time: Floats) -> Bools:
+        """[E] whether events of these times are too old to be absorbed at an instant of their own."""
+        return time <= self.clock
 
-    def joined(self, others: Pending) -> Pending:
-        """These and others, in order."""
-        if len(others) == 0:
-            return self
-        pairs: Any = ((getattr(self, name), getattr(others, name)) for name in _COLUMNS)
-        columns: Any = (None if first is None else np.concatenate([first, second]) for first, second in pairs)
-        both = Pending(*columns)
-        if (both.time[1:] > both.time[:-1]).all():
-            return both
-        place = {name: rank for rank, name in enumerate(sorted(set(both.producer.tolist())))}
-        rank = np.array([place[name] for name in both.producer.tolist()])
-        return both.take(np.lexsort((both.index, both.position, both.sequence, rank, both.time)))
+    def add(self, batch: EventBatch, horizon: float = np.inf, **columns: Any) -> PendingColumns:
+        """Add a batch; gives the events to absorb now, in order. A batch that is refused changes nothing."""
+        late = self._check(batch, horizon)
+        self.insert(batch, **columns)
+        self.late += late
+        self.newest = float(batch.time.max(initial=self.newest))
+        side: Literal["left", "right"] = "left" if self.policy.hold_back else "right"
+        due = self.pending["time"].searchsorted(self.newest - self.policy.lateness, side)
+        return self._release(max(int(due), late))
+
+    def flush(self) -> PendingColumns:
+        """Give everything that waits, in order."""
+        return self._release(len(self))
+
+    def insert(self, batch: EventBatch, **columns: Any) -> None:
+        """Put events in their place; late ones come at the clock."""
+        size = len(self)
+        both = np.empty(size + len(batch), self.pending.dtype)
+        both[:size] = self.pending
+        both["time"][size:] = np.maximum(batch.time, self.clock)
+        for name, values in columns.items():
+            both[name][size:] = values
+        time = both["time"]
+        if not (time[1:] > time[:-1]).all():
+            names = [name for name in _ORDER if name in (both.dtype.names or ())]
+            both = both[np.lexsort([self._by_name(both[name]) if name == "producer" else both[name] for name in names])]
+        self.pending = both
+
+    def number_of(self, producer: str) -> int:
+        """The number of a producer in the column of producers."""
+        return self.producers.setdefault(producer, len(self.producers))
+
+    def _by_name(self, producers: Ints) -> Ints:
+        """[E] the rank of each producer's name."""
+        found, place = np.unique(producers, return_inverse=True)
+        names = list(self.producers)
+        return np.argsort(sorted(range(len(found)), key=lambda number: names[found[number]]))[place]
 
     def nodes(self) -> Ints:
-        """The rows that these events touch."""
-        return np.unique(np.concatenate([self.src, self.dst]))
+        """The rows that pending events touch."""
+        return np.unique(np.concatenate([self.pending["src"], self.pending["dst"]]))
 
-    def events(self, vocabulary: Vocabulary) -> Events:
-        """These events as `advance` takes them."""
-        return Events(self.src, self.dst, self.time, self.features, None, vocabulary)
+    def _release(self, count: int) -> PendingColumns:
+        released, self.pending = self.pending[:count], self.pending[count:]
+        if count:
+            self.clock = max(self.clock, float(released["time"][-1]))
+        return released
+
+    def _check(self, batch: EventBatch, horizon: float) -> int:
+        """Refuse a batch with an event too late or too far ahead; gives the number of late events."""
+        late = np.flatnonzero(self.is_late(batch.time))
+        if len(late) and self.policy.late != "merge":
+            longer = "a longer lateness" if self.policy.late == "buffer" else "the late policy buffer with a lateness"
+            raise LateEventError(
+                f"{batch.name(int(late[0]))} is not newer than the events already absorbed, up to {self.clock}; send "
+                f"events in order of time, or choose {longer}, or the late policy merge"
+            )
+        if horizon < np.inf and np.isfinite(self.newest) and batch.time.max() > self.newest + horizon:
+            ahead = int(np.flatnonzero(batch.time > self.newest + horizon)[0])
+            raise EventError(
+                f"{batch.name(ahead)} is more than the horizon, {horizon}, after the newest event, {self.newest}; "
+                "check the sender's clock, or allow a larger horizon"
+            )
+        return len(late)
 
 
-_COLUMNS = tuple(field.name for field in fields(Pending))
+def as_events(columns: PendingColumns, vocabulary: Vocabulary) -> Events:
+    """Released or pending events as `advance` takes them."""
+    src, dst, time = (np.ascontiguousarray(columns[name]) for name in ("src", "dst", "time"))
+    features = np.ascontiguousarray(columns["features"]) if columns["features"].shape[1] else None
+    return Events(src, dst, time, features, None, vocabulary)

@@ -1,4 +1,4 @@
-"""Where a fold starts: a saved model, the state that was saved with it (or none), and the hashes of both."""
+"""The starting point of a live state: a saved model, the state saved with it or an empty one, and their hashes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ STARTS = ("saved", "empty", "after")
 
 
 @dataclass
-class Origin:
-    """A model in evaluation mode, and the state from which a journal is folded.
+class StartingPoint:
+    """A model in evaluation mode, and the state to which the first record of a journal is applied.
 
-    start       'saved': from the state saved with the model; 'empty': from none; 'after': from the saved state, which
-                already knows the journal's events up to its clock
+    start       'saved': from the state saved with the model; 'empty': from an empty one; 'after': from the saved
+                state, which already holds the journal's events up to its clock
     digest      the model's hash, as `save_model` gave it
     base, clock the hash and the clock of the state
     candidates  rows that a bipartite log had as destinations, None where any node is one
@@ -45,7 +45,7 @@ class Origin:
     _ready: State | None
 
     @classmethod
-    def of(cls, source: str | Path | TAPGNN, start: str = "saved") -> Origin:
+    def of(cls, source: str | Path | TAPGNN, start: str = "saved") -> StartingPoint:
         """From the folder of a saved model, or from a fitted one in memory."""
         if start not in STARTS:
             raise ConfigError(f"start is one of {', '.join(STARTS)}, not {start!r}")
@@ -62,11 +62,11 @@ class Origin:
             state = model.empty_state()
         base = _hash_state(state)
         if isinstance(source, TAPGNN):
-            own, judge = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
-            return cls(own, start, _hash_in_memory(model), base, state.clock, pool, judge, state.copy(), None)
+            own, own_classifier = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
+            return cls(own, start, _hash_in_memory(model), base, state.clock, pool, own_classifier, state.copy(), None)
         return cls(model, start, model_hash(source), base, state.clock, pool, classifier, Path(source), state)
 
-    def begin(self) -> State:
+    def load(self) -> State:
         """The state before the journal's first record, as a copy; a saved one is read again rather than kept."""
         state, self._ready = self._ready, None
         if state is not None:
@@ -75,7 +75,7 @@ class Origin:
             return self.source.copy()
         state = self.model.empty_state() if self.start == "empty" else _saved_state(self.model, self.source)
         if _hash_state(state) != self.base:
-            raise ModelFileError(f"{self.source}: the saved state changed while an engine used it; restore it")
+            raise ModelFileError(f"{self.source}: the saved state changed while it was in use; restore it")
         return state
 
     def has_history(self, node: Id) -> bool:
@@ -83,7 +83,7 @@ class Origin:
         row = int(self.model.vocabulary.rows([node])[0])
         if row < 0 or self.clock == -np.inf:
             return False
-        state = self.begin()
+        state = self.load()
         return row < state.size and bool(both_roles(state.statistics[row + 1], COUNT).sum() > 0)
 
     def identity(self) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Warming up: the compiled loops of a model are made ready before anybody waits for them."""
+"""Warm-up: the loops of a model are compiled before the first request needs them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tapgnn.vocabulary import Vocabulary
 
 @torch.no_grad()
 def warm_up(model: Model) -> None:
-    """Advance and ask once, on a few events of nobody and beside any state."""
+    """Advance and query once, on a few made-up events and an empty state."""
     twin = copy.copy(model)
     twin.vocabulary = Vocabulary()
     config = model.config

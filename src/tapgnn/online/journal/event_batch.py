@@ -1,4 +1,4 @@
-"""Batch: the events that arrive together, checked, in the order in which they were sent, and their bytes in a journal.
+"""A batch: events that arrive together, checked, in the order in which they were sent, and their bytes in a journal.
 
 The ids are numbered within the batch, so that a batch means the same whatever else the journal holds. An event keeps
 its index in the batch for good: where others were taken out, `index` says which are left.
@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import EventError, JournalError
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Floats, Ints, checked_features, checked_ids, checked_labels, checked_times
 from tapgnn.model import Config
+from tapgnn.online.journal.record import Kind, Record
 from tapgnn.vocabulary import Id
 
 Arriving = Events | Mapping[str, Any] | Sequence[Any]
@@ -35,7 +36,7 @@ _LABELS, _INDEX = 1, 2
 
 
 @dataclass(frozen=True)
-class Batch:
+class EventBatch:
     """`src`, `dst` [E] positions in `ids`, `time` [E], `features` [E, f], `labels` [E]; `index` [E] where not 0, 1.."""
 
     ids: Sequence[Id]
@@ -47,7 +48,7 @@ class Batch:
     index: Ints | None = None
 
     @classmethod
-    def of(cls, events: Arriving, config: Config) -> Batch:
+    def of(cls, events: Arriving, config: Config) -> EventBatch:
         """Check what arrived against what a model takes; what does not fit is an EventError that names the event."""
         batch = _from_events(events) if isinstance(events, Events) else _from_columns(_columns(events))
         if len(batch) == 0:
@@ -70,15 +71,15 @@ class Batch:
         return np.arange(len(self)) if self.index is None else self.index
 
     def name(self, row: int) -> str:
-        """An event in words, for messages."""
+        """An event as it is named in messages."""
         ends = f"{self.ids[self.src[row]]!r} -> {self.ids[self.dst[row]]!r}"
         return f"event {self.sent_index()[row]} ({ends} at {self.time[row]})"
 
-    def keep(self, rows: NDArray[np.bool_]) -> Batch:
+    def keep(self, rows: NDArray[np.bool_]) -> EventBatch:
         """Only the events of a mask, with the indices that they had; ids that are then in no event are gone."""
         ends = np.stack([self.src[rows], self.dst[rows]], axis=1).ravel()
         used, place = np.unique(ends, return_inverse=True)
-        return Batch(
+        return EventBatch(
             [self.ids[number] for number in used.tolist()],
             place[0::2],
             place[1::2],
@@ -103,7 +104,7 @@ class Batch:
         return b"".join([header, names, *(column.tobytes() for column in columns)])
 
     @classmethod
-    def read(cls, payload: bytes) -> Batch:
+    def read(cls, payload: bytes) -> EventBatch:
         """What `payload` wrote."""
         try:
             magic, events, ids, length, width, size, flags = _HEADER.unpack_from(payload)
@@ -131,66 +132,49 @@ class Batch:
         )
 
 
-def _from_events(events: Events) -> Batch:
-    """A log's rows; its ids are numbered anew, whatever else its vocabulary holds."""
+def batch_in(record: Record) -> EventBatch | None:
+    """The events of a record, None for a record of another kind."""
+    return EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
+
+
+def _from_events(events: Events) -> EventBatch:
+    """A log's rows; its ids are numbered within the batch."""
     used, place = np.unique(np.stack([events.src, events.dst], axis=1).ravel(), return_inverse=True)
     names = events.vocabulary.ids
-    return Batch(
+    return EventBatch(
         [names[row] for row in used.tolist()], place[0::2], place[1::2], events.time, events.features, events.labels
     )
 
 
-def _from_columns(table: dict[str, Any]) -> Batch:
-    plain = _plain_ids(table)
-    times = _plain_times(table["time"]) if table.keys() == {"src", "dst", "time"} else None
-    if plain is not None and times is not None and len(times) == len(plain[1]) == len(plain[2]):
-        return Batch(*plain, times)
-    # Ids that are numbered already need no more than as many places.
-    src, dst = (table["src"], table["dst"]) if plain is None else (np.zeros_like(plain[1]), np.zeros_like(plain[2]))
+def _from_columns(table: dict[str, Any]) -> EventBatch:
     try:
         with np.errstate(over="ignore"):
-            log = Events.from_arrays(src, dst, table["time"], table.get("features"), table.get("label"))
-        order = _time_order(table["time"], len(log))
+            time = checked_times(table["time"])
+            size = len(time)
+            ids = _numbered(*(_plain_ids(name, table[name], size) for name in ("src", "dst")))
+            features = checked_features(table["features"], size) if "features" in table else None
+            labels = checked_labels(table["label"], size) if "label" in table else None
     except EventError:
         raise
     except (OverflowError, TypeError, ValueError) as error:
         raise EventError(f"a column is not one value per event ({error}); fix or remove the row") from None
-    sent = np.empty_like(order)
-    sent[order] = np.arange(len(order))
-    log = log.take(sent)
-    ids = (log.vocabulary.ids, log.src, log.dst) if plain is None else plain
-    return Batch(*ids, log.time, log.features, log.labels)
+    return EventBatch(*ids, time, features, labels)
 
 
-def _plain_ids(table: dict[str, Any]) -> tuple[list[Id], Ints, Ints] | None:
-    """The distinct ids and the place of each end among them, where every id is plainly an int or a string."""
-    sides = [side.tolist() if isinstance(side, np.ndarray) else side for side in (table["src"], table["dst"])]
-    if not all(isinstance(side, list) and {*map(type, side)} <= {int, str} for side in sides):
-        return None
+def _plain_ids(name: str, column: Any, size: int) -> list[Id]:
+    """A column of ids as integers and strings; one that is such a list already is not looked at one by one."""
+    ids = column.tolist() if isinstance(column, np.ndarray) else column
+    if isinstance(ids, list) and len(ids) == size and {*map(type, ids)} <= {int, str}:
+        return ids
+    return list(np.array(checked_ids(name, column, size), dtype=object))
+
+
+def _numbered(src: list[Id], dst: list[Id]) -> tuple[list[Id], Ints, Ints]:
+    """The distinct ids, and the place of each end among them."""
     place: dict[Id, int] = {}
-    src, dst = ([place.setdefault(name, len(place)) for name in side] for side in sides)
-    return list(place), np.array(src, dtype=np.int64), np.array(dst, dtype=np.int64)
-
-
-def _plain_times(time: Any) -> Floats | None:
-    """The times as floats, where every one is plainly a finite number."""
-    if isinstance(time, list) and not {*map(type, time)} <= {int, float}:
-        return None
-    try:
-        times = np.asarray(time, dtype=np.float64) if isinstance(time, list) else time
-    except OverflowError:
-        return None
-    plain = isinstance(times, np.ndarray) and times.ndim == 1 and times.dtype == np.float64
-    return times if plain and np.isfinite(times).all() else None
-
-
-def _time_order(time: Any, size: int) -> Ints:
-    """[E] the rows by time, as `Events` sorts them."""
-    array = np.asarray(time)
-    if array.dtype.kind in "iuf":
-        return np.argsort(array.astype(np.float64), kind="stable")
-    rows = np.arange(size)
-    return np.array(Events.from_arrays(rows, rows, time).vocabulary.ids, dtype=np.int64)
+    numbers = (np.array([place.setdefault(name, len(place)) for name in side], dtype=np.int64) for side in (src, dst))
+    left, right = numbers
+    return list(place), left, right
 
 
 def _columns(events: Any) -> dict[str, Any]:
@@ -242,16 +226,16 @@ def _check_names(table: Mapping[str, Any], where: str) -> None:
         raise EventError(f"{where}: {unknown[0]!r} is unknown; an event has {', '.join(COLUMNS)}")
 
 
-def _check_ids(batch: Batch) -> None:
+def _check_ids(batch: EventBatch) -> None:
     """Refuse ids that could not be hashed or kept."""
     for number, name in enumerate(batch.ids):
-        fault = _fault(name)
+        fault = _id_fault(name)
         if fault is not None:
             row = int(np.flatnonzero((batch.src == number) | (batch.dst == number))[0])
             raise EventError(f"row {row}: {fault}; send a short name or a hash of it")
 
 
-def _fault(name: Id) -> str | None:
+def _id_fault(name: Id) -> str | None:
     if not isinstance(name, str):
         return "an id has more than 512 bits" if name.bit_length() > 512 else None
     if len(name) > ID_LENGTH:
@@ -261,8 +245,8 @@ def _fault(name: Id) -> str | None:
     return None
 
 
-def _check_range(batch: Batch, config: Config) -> None:
-    """Refuse numbers that no sum would survive."""
+def _check_range(batch: EventBatch, config: Config) -> None:
+    """Refuse numbers that would overflow the sums of the state."""
     far = np.flatnonzero(~(np.abs(batch.time - config.origin) <= SPAN_LIMIT * config.span))
     if len(far):
         raise EventError(

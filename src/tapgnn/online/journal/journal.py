@@ -1,10 +1,10 @@
-"""The journal: the truth of which every state is a fold. Records in order; facts; and, as a cache, a checkpoint.
+"""The journal: the truth from which every state is replayed. Records in order, metadata, and a checkpoint as a cache.
 
     log          one record per accepted batch
     producers    who sent them, so that no (producer, sequence) is taken twice
     offsets      how far each source was read, written in the transaction of the record
     nodes        rows of the state as of the checkpoint: only those that changed are written
-    facts        format, model, policy, and the checkpoint's position, clock and counts
+    facts        the metadata: format, model, policy, and the checkpoint's position, clock and counts
 
 Every change is one transaction. The SQL here is what SQLite and PostgreSQL share; a database adds how to connect, to
 hold the single writer's lock, to run a statement, and to wipe what was deleted.
@@ -15,12 +15,13 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from typing import Any
 
 from tapgnn.errors import JournalError
-from tapgnn.online.journal.record import Entry, Kind, Node, Record, fact_checksum, read_node, read_record
+from tapgnn.online.journal.record import Kind, Node, Record, metadata_checksum, read_node, read_record
 
 FORMAT = 1
 PAGE = 256
@@ -35,7 +36,7 @@ _SCHEMA = (
     "PRIMARY KEY (topic, part))",
     "CREATE TABLE nodes (place {integer} PRIMARY KEY, id TEXT, data {blob} NOT NULL, checksum {integer} NOT NULL)",
 )
-_SET_FACT = (
+_SET_METADATA = (
     "INSERT INTO facts VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value, "
     "checksum = excluded.checksum"
 )
@@ -51,20 +52,44 @@ _RECORDS = (
 
 
 class Journal(ABC):
-    """See the module. One writer; any thread may call."""
+    """See the module. One writer; any thread may call.
 
-    def __init__(self, name: str) -> None:
+    head              position of the newest record
+    outcome_unknown   a commit failed in a way that leaves open whether it happened
+    """
+
+    begin = "BEGIN"
+    # After these errors of a commit nothing was written for certain; after any other error of the database who knows.
+    certain_errors: tuple[type[Exception], ...]
+    database_error: type[Exception]
+
+    def __init__(self, name: str, connect: Callable[[], Any]) -> None:
         self.name = name
         self.head = 0
-        # Set when a commit failed in a way that leaves open whether it happened.
-        self.doubtful = False
+        self.outcome_unknown = False
         self._lock = threading.RLock()
         self._producers: dict[str, int] = {}
         self._newest: dict[str, int] = {}
+        with self.explained():
+            self.connection = connect()
+        try:
+            with self.explained():
+                self.open()
+        except BaseException:
+            self.close()
+            raise
 
     @abstractmethod
-    def transaction(self) -> AbstractContextManager[None]:
-        """All statements of the block are committed together, or none is."""
+    def open(self) -> None:
+        """Take the single writer's lock, check what is there, and create the tables where there are none."""
+
+    @abstractmethod
+    def explained(self) -> AbstractContextManager[None]:
+        """Turns errors of the database into a `JournalError` with the cure."""
+
+    @abstractmethod
+    def in_transaction(self) -> bool:
+        """Whether there is something to roll back."""
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -73,6 +98,28 @@ class Journal(ABC):
     @abstractmethod
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement for each row of values."""
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """All statements of the block are committed together, or none is."""
+        with self.explained():
+            self.connection.execute(self.begin)
+            try:
+                yield
+                self._commit()
+            except BaseException:
+                if self.in_transaction():
+                    self.connection.execute("ROLLBACK")
+                raise
+
+    def _commit(self) -> None:
+        try:
+            self.connection.execute("COMMIT")
+        except self.certain_errors:
+            raise
+        except self.database_error:
+            self.outcome_unknown = True
+            raise
 
     @abstractmethod
     def wipe(self) -> None:
@@ -87,13 +134,13 @@ class Journal(ABC):
         with self._lock, self.transaction():
             for statement in _SCHEMA:
                 self.run(statement.format(integer=integer, blob=blob))
-            self._set_facts({"format": FORMAT})
+            self._write_metadata({"format": FORMAT})
 
     def load(self) -> None:
         """Check the format of an existing journal and read what is kept in memory."""
-        version = self.facts().get("format")
+        version = self.metadata().get("format")
         if not isinstance(version, int):
-            raise JournalError(f"{self.name} is not a journal of tapgnn; name another, or a file that does not exist")
+            raise JournalError(f"{self.name} is not a tapgnn journal; name another, or a file that does not exist")
         if version > FORMAT:
             raise JournalError(
                 f"{self.name} has format {version}, this version reads up to {FORMAT}; upgrade tapgnn (nothing was "
@@ -106,7 +153,7 @@ class Journal(ABC):
         )
         self._producers = {name: number for name, number, _, _ in found}
         self._newest = {name: max(dropped, -1 if last is None else last) for name, _, dropped, last in found}
-        checkpoint = self.facts().get("checkpoint", {"position": 0})
+        checkpoint = self.metadata().get("checkpoint", {"position": 0})
         if checkpoint["position"] > self.head:
             raise JournalError(
                 f"{self.name} ends at position {self.head}, but its checkpoint was made at {checkpoint['position']}: "
@@ -116,65 +163,65 @@ class Journal(ABC):
     @property
     def first(self) -> int:
         """The first position that is still there."""
-        return int(self.facts().get("trimmed", 0)) + 1
+        return int(self.metadata().get("trimmed", 0)) + 1
 
-    def facts(self) -> dict[str, Any]:
-        """The named facts."""
+    def metadata(self) -> dict[str, Any]:
+        """The named values beside the records."""
         with self._lock:
             found = {}
             for name, text, checksum in self.run("SELECT name, value, checksum FROM facts"):
-                if fact_checksum(f"{name}", f"{text}") != checksum:
+                if metadata_checksum(f"{name}", f"{text}") != checksum:
                     raise JournalError(
-                        f"{self.name}: fact {name!r} is damaged; restore the journal from a copy (nothing was changed)"
+                        f"{self.name}: metadata {name!r} is damaged; restore the journal from a copy "
+                        "(nothing was changed)"
                     )
                 found[name] = json.loads(text)
             return found
 
-    def set_facts(self, facts: dict[str, Any]) -> None:
-        """Write named facts."""
+    def set_metadata(self, metadata: dict[str, Any]) -> None:
+        """Write entries of the metadata."""
         with self._lock, self.transaction():
-            self._set_facts(facts)
+            self._write_metadata(metadata)
 
-    def find(self, producer: str, sequence: int) -> Record | None:
+    def find(self, producer: str | None, sequence: int | None) -> Record | None:
         """The record that this producer sent under this number; of one that was trimmed away, an empty one."""
         with self._lock:
-            if sequence > self._newest.get(producer, -1):
+            if producer is None or sequence is None or sequence > self._newest.get(producer, -1):
                 return None
             clause = "WHERE l.producer = ? AND l.sequence = ?"
             found = self.run(_RECORDS + clause, (self._producers[producer], sequence))
             if found:
                 return self._checked(found[0])
             dropped = self.run("SELECT dropped FROM producers WHERE name = ?", (producer,))[0][0]
-            return Record(0, Kind.EVENTS, producer, sequence, b"") if sequence <= dropped else None
+            return Record(Kind.EVENTS, b"", producer, sequence) if sequence <= dropped else None
 
     @property
-    def lost(self) -> bool:
+    def connection_lost(self) -> bool:
         """Whether the database is out of reach until the journal is opened again."""
         return False
 
-    def check_certain(self) -> None:
-        """Refuse to go on after a commit of which it is not known whether it happened."""
-        if self.doubtful:
+    def check_usable(self) -> None:
+        """Refuse to go on after a commit whose outcome is unknown."""
+        if self.outcome_unknown:
             raise JournalError(
-                f"{self.name}: it is not known whether the last commit, after position {self.head}, happened; open the "
-                "engine again, the journal knows"
+                f"{self.name}: it is unknown whether the last commit, after position {self.head}, happened; restart to "
+                "recover from the journal"
             )
 
-    def append(self, entries: Sequence[Entry]) -> list[Record]:
-        """Write entries at the end, in one transaction; when it returns they are safe."""
+    def append(self, records: Sequence[Record]) -> list[Record]:
+        """Write records at the end, in one transaction, and give them their positions; they are durable then."""
         with self._lock:
-            self.check_certain()
-            records = [
-                Record(self.head + 1 + number, entry.kind, entry.producer, entry.sequence, entry.payload)
-                for number, entry in enumerate(entries)
-            ]
-            names = sorted({entry.producer for entry in entries if entry.producer is not None} - self._producers.keys())
+            self.check_usable()
+            placed = [replace(record, position=self.head + 1 + place) for place, record in enumerate(records)]
+            names = sorted(
+                {record.producer for record in placed if record.producer is not None} - self._producers.keys()
+            )
             numbers = {name: len(self._producers) + 1 + place for place, name in enumerate(names)}
             known = {**self._producers, **numbers} if numbers else self._producers
             with self.transaction():
                 for name, number in numbers.items():
                     self.run("INSERT INTO producers VALUES (?, ?, ?)", (number, name, -1))
-                for record in records:
+                for record in placed:
                     sender = None if record.producer is None else known[record.producer]
                     row = (
                         record.position,
@@ -185,14 +232,14 @@ class Journal(ABC):
                         record.checksum(),
                     )
                     self.run("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", row)
-                for offset in {entry.offset[:2]: entry.offset for entry in entries if entry.offset}.values():
+                for offset in {record.offset[:2]: record.offset for record in placed if record.offset}.values():
                     self.run(_SET_OFFSET, offset)
             self._producers = known
-            self.head += len(records)
-            for record in records:
+            self.head += len(placed)
+            for record in placed:
                 if record.producer is not None and record.sequence is not None:
                     self._newest[record.producer] = max(self._newest.get(record.producer, -1), record.sequence)
-            return records
+            return placed
 
     def records(self, first: int, last: int | None = None) -> Iterator[Record]:
         """Records `first` to `last`, read page by page; one that is missing or damaged is an error that names it."""
@@ -227,29 +274,29 @@ class Journal(ABC):
         """Write a checkpoint: the rows that changed, those that are gone, and the position, in one transaction."""
         with self._lock, self.transaction():
             self.write_nodes(nodes, gone)
-            self._set_facts({"checkpoint": checkpoint})
+            self._write_metadata({"checkpoint": checkpoint})
 
     def write_nodes(self, nodes: Iterable[Node], gone: Iterable[int]) -> None:
         """Write rows of nodes within a transaction."""
         self.run_many("DELETE FROM nodes WHERE place = ?", ((row,) for row in gone))
         self.run_many(_SET_NODE, ((node.row, node.text(), node.data, node.checksum()) for node in nodes))
 
-    def rewrite(self, changed: Iterable[Record], facts: dict[str, Any], nodes: Iterable[Node]) -> None:
-        """Replace records, facts and all rows of the checkpoint in one transaction; `finish_wiping` is then due."""
+    def rewrite(self, changed: Iterable[Record], metadata: dict[str, Any], nodes: Iterable[Node]) -> None:
+        """Replace records, metadata and all rows of the checkpoint in one transaction; `finish_wiping` is then due."""
         with self._lock, self.transaction():
             for record in changed:
                 values = (record.payload, record.checksum(), record.position)
                 self.run("UPDATE log SET payload = ?, checksum = ? WHERE position = ?", values)
             self.run("DELETE FROM nodes")
             self.write_nodes(nodes, ())
-            self._set_facts({**facts, "wipe": True})
+            self._write_metadata({**metadata, "wipe": True})
 
     def finish_wiping(self) -> None:
         """Wipe what was deleted, unless that is done already."""
         with self._lock:
-            if self.facts().get("wipe"):
+            if self.metadata().get("wipe"):
                 self.wipe()
-                self.set_facts({"wipe": False})
+                self.set_metadata({"wipe": False})
 
     def trim(self, position: int) -> None:
         """Drop the records up to a position; what producers sent in them stays known as sent."""
@@ -261,7 +308,7 @@ class Journal(ABC):
                     (position, position),
                 )
                 self.run("DELETE FROM log WHERE position <= ?", (position,))
-                self._set_facts({"trimmed": position, "wipe": True})
+                self._write_metadata({"trimmed": position, "wipe": True})
             self.finish_wiping()
 
     def offsets(self) -> dict[tuple[str, int], int]:
@@ -276,32 +323,28 @@ class Journal(ABC):
         for _ in self.nodes():
             pass
 
-    def _set_facts(self, facts: dict[str, Any]) -> None:
-        for name, value in facts.items():
+    def _write_metadata(self, metadata: dict[str, Any]) -> None:
+        for name, value in metadata.items():
             text = json.dumps(value)
-            self.run(_SET_FACT, (name, text, fact_checksum(name, text)))
+            self.run(_SET_METADATA, (name, text, metadata_checksum(name, text)))
 
     def _checked(self, row: tuple[Any, ...]) -> Record:
         record = read_record(row)
         if record is None:
-            raise JournalError(
-                f"{self.name}: the record at position {row[0]} is damaged; restore the journal from a copy (nothing "
-                "was changed)"
-            )
+            cure = "restore the journal from a copy"
+            raise JournalError(f"{self.name}: the record at position {row[0]} is damaged; {cure} (nothing was changed)")
         return record
 
     def _checked_node(self, row: tuple[Any, ...]) -> Node:
         node = read_node(row)
         if node is None:
-            raise JournalError(
-                f"{self.name}: row {row[0]} of its checkpoint is damaged; restore the journal from a copy, or rebuild "
-                "the checkpoint from its records with 'tapgnn migrate' (nothing was changed)"
-            )
+            cure = "restore the journal from a copy, or rebuild the checkpoint from its records with 'tapgnn migrate'"
+            raise JournalError(f"{self.name}: row {row[0]} of its checkpoint is damaged; {cure} (nothing was changed)")
         return node
 
 
 def open_journal(place: str) -> Journal:
-    """The journal at a path (SQLite) or a postgresql:// address, which is begun where there is none."""
+    """The journal at a path (SQLite) or a postgresql:// address, created where there is none."""
     if place.startswith(("postgresql://", "postgres://")):
         from tapgnn.online.journal.postgres import PostgresJournal
 

@@ -23,29 +23,25 @@ except ImportError as error:
         "a journal in PostgreSQL needs psycopg; install it with pip install 'tapgnn[postgres]'"
     ) from error
 
-# A writer that was killed lets go of its lock when the server notices; that takes moments.
+# The lock of a writer that was killed is released when the server notices, which takes a moment.
 PATIENCE = "2s"
 
 
 class PostgresJournal(Journal):
     """See the module."""
 
+    certain_errors = (psycopg.errors.DiskFull,)
+    database_error = psycopg.Error
+
     def __init__(self, address: str) -> None:
         place, self.schema = _split(address)
-        super().__init__(_shown(address))
-        with self._explained():
-            self.connection = psycopg.connect(place, autocommit=True)
-        try:
-            with self._explained():
-                self._begin()
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(_shown(address), lambda: psycopg.connect(place, autocommit=True))
 
-    def _begin(self) -> None:
+    def open(self) -> None:
+        """Take the writer's lock, check the schema, and create the tables where there are none."""
         self.run("SET synchronous_commit = on")
         self.run("SET client_min_messages = warning")
-        self._lock_out_others()
+        self._take_writer_lock()
         query = "SELECT table_name FROM information_schema.tables WHERE table_schema = ?"
         tables = {name for (name,) in self.run(query, (self.schema,))}
         if tables and "facts" not in tables:
@@ -61,7 +57,7 @@ class PostgresJournal(Journal):
         self.load()
         self.finish_wiping()
 
-    def _lock_out_others(self) -> None:
+    def _take_writer_lock(self) -> None:
         """Take the lock of the single writer, which the server keeps until this session ends."""
         key = int.from_bytes(hashlib.blake2b(f"tapgnn {self.schema}".encode(), digest_size=8).digest(), signed=True)
         self.run(f"SET lock_timeout = '{PATIENCE}'")
@@ -73,46 +69,28 @@ class PostgresJournal(Journal):
             ) from None
         self.run("SET lock_timeout = 0")
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All statements of the block are committed together, or none is."""
-        with self._explained():
-            self.connection.execute("BEGIN")
-            try:
-                yield
-                self._commit()
-            except BaseException:
-                if not self.connection.closed and not self.doubtful:
-                    self.connection.execute("ROLLBACK")
-                raise
+    def in_transaction(self) -> bool:
+        """Whether there is something to roll back."""
+        return not self.connection.closed and not self.outcome_unknown
 
     @property
-    def lost(self) -> bool:
-        """Whether the session has ended, with or without our doing."""
+    def connection_lost(self) -> bool:
+        """Whether the session has ended."""
         return bool(self.connection.closed)
-
-    def _commit(self) -> None:
-        try:
-            self.connection.execute("COMMIT")
-        except psycopg.errors.DiskFull:
-            raise
-        except psycopg.Error:
-            self.doubtful = True
-            raise
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement, with ? for values; gives its rows."""
-        with self._explained():
+        with self.explained():
             cursor = self.connection.execute(statement.replace("?", "%s").encode(), values or None)
             return cursor.fetchall() if cursor.description is not None else []
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement for each row of values."""
-        with self._explained(), self.connection.cursor() as cursor:
+        with self.explained(), self.connection.cursor() as cursor:
             cursor.executemany(statement.replace("?", "%s").encode(), rows)
 
     def wipe(self) -> None:
-        """Write the tables anew; what the server keeps in its own write-ahead log goes when it recycles that."""
+        """Rewrite the tables; what the server has in its own write-ahead log goes when it recycles that."""
         for table in ("log", "nodes", "facts", "producers"):
             self.run(f"VACUUM FULL {table}")
 
@@ -121,8 +99,8 @@ class PostgresJournal(Journal):
         self.connection.close()
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Errors of the database in words, with their cure."""
+    def explained(self) -> Iterator[None]:
+        """Turns errors of the database into a `JournalError` with the cure."""
         try:
             yield
         except psycopg.errors.LockNotAvailable:
@@ -136,7 +114,7 @@ class PostgresJournal(Journal):
             reason = str(error).strip().splitlines()[0]
             raise JournalError(
                 f"{self.name}: the server cannot be reached, or the connection was lost, after position {self.head} "
-                f"({reason}); open the journal again when it is back"
+                f"({reason}); restart when it is back"
             ) from None
         except psycopg.Error as error:
             reason = str(error).strip().splitlines()[0]

@@ -1,6 +1,6 @@
-"""What a journal holds: records, in order, and the rows of nodes that a checkpoint keeps; each with its checksum.
+"""What a journal holds: records, in order, and the rows of nodes in a checkpoint; each with its checksum.
 
-A record's checksum covers its position, so that rows which trade places are found out too.
+A record's checksum covers its position, so that swapped rows are detected too.
 """
 
 from __future__ import annotations
@@ -30,40 +30,33 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A record to be: who sent it under which number, and the offset of the source to keep with it."""
+class Record:
+    """One row of the log: who sent it under which number, and its position, counted from 1 (0 before it is appended).
+
+    offset is how far a source was read, kept in the transaction that appends the record, and no part of it.
+    """
 
     kind: Kind
     payload: bytes
     producer: str | None = None
     sequence: int | None = None
     offset: Offset | None = None
+    position: int = 0
 
     def __post_init__(self) -> None:
         if (self.producer is None) != (self.sequence is None):
             raise ConfigError("producer and sequence belong together; give both, or neither")
         if self.producer is not None:
-            check_name("producer", self.producer)
+            _check_name("producer", self.producer)
             _check_number("sequence", self.sequence)
         if self.offset is not None:
             topic, partition, reached = self.offset
-            check_name("topic", topic)
+            _check_name("topic", topic)
             _check_number("partition", partition)
             _check_number("offset", reached)
 
-
-@dataclass(frozen=True)
-class Record:
-    """An entry at its position in the journal, counted from 1."""
-
-    position: int
-    kind: Kind
-    producer: str | None
-    sequence: int | None
-    payload: bytes
-
     def checksum(self) -> bytes:
-        """Sixteen bytes over all of it."""
+        """16 bytes over all of it."""
         sender = json.dumps([self.producer, self.sequence]).encode()
         head = struct.pack("<QBI", self.position, self.kind, len(sender))
         return hashlib.blake2b(head + sender + self.payload, digest_size=16).digest()
@@ -90,7 +83,7 @@ def read_record(row: Sequence[Any]) -> Record | None:
     """The record in a row (position, kind, producer, sequence, payload, checksum) of any content; None if damaged."""
     position, kind, producer, sequence, payload, checksum = row
     try:
-        record = Record(position, Kind(kind), producer, sequence, bytes(payload))
+        record = Record(Kind(kind), bytes(payload), producer, sequence, None, position)
         return record if record.checksum() == bytes(checksum) else None
     except (TypeError, ValueError, struct.error):
         return None
@@ -106,13 +99,13 @@ def read_node(row: Sequence[Any]) -> Node | None:
         return None
 
 
-def fact_checksum(name: str, text: str) -> int:
-    """32 bits over a named fact."""
+def metadata_checksum(name: str, text: str) -> int:
+    """32 bits over an entry of the metadata."""
     return zlib.crc32(f"{name}={text}".encode())
 
 
-def check_name(what: str, name: Any) -> None:
-    """Refuse a name that not every database could keep."""
+def _check_name(what: str, name: Any) -> None:
+    """Refuse a name that not every database can store."""
     if not isinstance(name, str) or not 0 < len(name) <= NAME_LENGTH or not name.isprintable():
         raise ConfigError(f"{what} is a printable name of 1 to {NAME_LENGTH:,} characters, not {str(name)[:40]!r}")
 

@@ -1,7 +1,7 @@
 """The journal as one SQLite file: write-ahead log, a real sync at every commit, one connection, one writer.
 
 The connection holds the file's exclusive lock as long as it is open, so that a second writer is refused. Beside the
-file lies a witness, `NAME-head`, with the newest position that was committed: a file that ends earlier has lost its
+file lies `NAME-head` with the newest position that was committed: a journal that ends earlier has lost its
 write-ahead log or was replaced by an older copy, and is refused.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from tapgnn.errors import JournalError
 from tapgnn.online.journal.journal import Journal
-from tapgnn.online.journal.record import Entry, Record
+from tapgnn.online.journal.record import Record
 
 try:
     import apsw
@@ -32,41 +32,38 @@ _SETTINGS = (
     "journal_size_limit = 67108864",
     "cache_size = -8192",
 )
-_WITNESS = struct.Struct("<QI")
+_HEAD = struct.Struct("<QI")
 
 
 class SqliteJournal(Journal):
     """See the module."""
 
-    def __init__(self, path: str | Path) -> None:
-        super().__init__(str(path))
-        self._witness = -1
-        with self._explained():
-            self.connection = apsw.Connection(self.name)
-        try:
-            with self._explained():
-                self._begin()
-        except BaseException:
-            self.close()
-            raise
+    begin = "BEGIN IMMEDIATE"
+    certain_errors = (apsw.FullError, apsw.BusyError)
+    database_error = apsw.Error
 
-    def _begin(self) -> None:
-        # Until the file is known to be a sound journal, not a byte of it may change, not even on closing.
+    def __init__(self, path: str | Path) -> None:
+        self._head_file = -1
+        super().__init__(str(path), lambda: apsw.Connection(str(path)))
+
+    def open(self) -> None:
+        """Lock the file, check it, and create the tables where there are none."""
+        # Until the file is known to be an intact journal, not a byte of it may change, not even on closing.
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         self.run("PRAGMA locking_mode = EXCLUSIVE")
         tables = {name for (name,) in self.run("SELECT name FROM sqlite_schema WHERE type = 'table'")}
-        promised = self._read_witness()
-        if "facts" not in tables and (tables or promised):
+        committed = self._read_head_file()
+        if "facts" not in tables and (tables or committed):
             raise JournalError(
-                f"{self.name} is not a journal of tapgnn, or was cut to nothing; restore it from a copy, or name a "
+                f"{self.name} is not a tapgnn journal, or was cut to nothing; restore it from a copy, or name a "
                 f"file that does not exist (and has no {self.name}-head beside it); nothing was changed"
             )
         if tables:
             self._check_whole()
             self.load()
-        if promised > self.head:
+        if committed > self.head:
             raise JournalError(
-                f"{self.name} ends at position {self.head}, but position {promised} was committed: its -wal file is "
+                f"{self.name} ends at position {self.head}, but position {committed} was committed: its -wal file is "
                 f"missing, or it is an older copy; restore it, or delete {self.name}-head to go on without (nothing "
                 "was changed)"
             )
@@ -75,13 +72,13 @@ class SqliteJournal(Journal):
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         if not tables:
             self.create("INTEGER", "BLOB")
-        self._witness = os.open(f"{self.name}-head", os.O_RDWR | os.O_CREAT, 0o644)
+        self._head_file = os.open(f"{self.name}-head", os.O_RDWR | os.O_CREAT, 0o644)
         self.finish_wiping()
 
     def _check_whole(self) -> None:
         """Refuse a file that ends within a page: the database would read zeros for what is missing."""
         log = Path(f"{self.name}-wal")
-        # A death while pages are carried over leaves such a file too; the write-ahead log then has them still.
+        # A kill while pages are copied over leaves such a file too; the write-ahead log then still has them.
         if log.exists() and log.stat().st_size:
             return
         ((page,),) = self.run("PRAGMA page_size")
@@ -91,72 +88,54 @@ class SqliteJournal(Journal):
                 "changed)"
             )
 
-    def append(self, entries: Sequence[Entry]) -> list[Record]:
-        """Write entries at the end, in one transaction; when it returns they are safe."""
+    def append(self, records: Sequence[Record]) -> list[Record]:
+        """Write records at the end, in one transaction, and give them their positions; they are durable then."""
         with self._lock:
-            records = super().append(entries)
+            placed = super().append(records)
             number = struct.pack("<Q", self.head)
-            os.lseek(self._witness, 0, os.SEEK_SET)
-            os.write(self._witness, number + struct.pack("<I", zlib.crc32(number)))
-            return records
+            os.lseek(self._head_file, 0, os.SEEK_SET)
+            os.write(self._head_file, number + struct.pack("<I", zlib.crc32(number)))
+            return placed
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All statements of the block are committed together, or none is."""
-        with self._explained():
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield
-                self._commit()
-            except BaseException:
-                if self.connection.in_transaction:
-                    self.connection.execute("ROLLBACK")
-                raise
-
-    def _commit(self) -> None:
-        try:
-            self.connection.execute("COMMIT")
-        except (apsw.FullError, apsw.BusyError):
-            raise
-        except apsw.Error:
-            self.doubtful = True
-            raise
+    def in_transaction(self) -> bool:
+        """Whether there is something to roll back."""
+        return bool(self.connection.in_transaction)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """Run one statement, with ? for values; gives its rows."""
-        with self._explained():
+        with self.explained():
             return list(self.connection.execute(statement, values))
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
         """Run one statement for each row of values."""
-        with self._explained():
+        with self.explained():
             self.connection.executemany(statement, rows)
 
     def wipe(self) -> None:
-        """Write the whole file anew, and empty the write-ahead log."""
+        """Rewrite the whole file, and empty the write-ahead log."""
         self.run("VACUUM")
         busy = self.run("PRAGMA wal_checkpoint(TRUNCATE)")[0][0]
         if busy:
-            raise JournalError(f"{self.name}: its write-ahead log could not be emptied; open the journal again")
+            raise JournalError(f"{self.name}: its write-ahead log could not be emptied; restart to try again")
 
     def close(self) -> None:
         """Release the file."""
         with self._lock:
             self.connection.close()
-            if self._witness >= 0:
-                os.close(self._witness)
-                self._witness = -1
+            if self._head_file >= 0:
+                os.close(self._head_file)
+                self._head_file = -1
 
-    def _read_witness(self) -> int:
+    def _read_head_file(self) -> int:
         try:
-            number, checksum = _WITNESS.unpack(Path(f"{self.name}-head").read_bytes())
+            number, checksum = _HEAD.unpack(Path(f"{self.name}-head").read_bytes())
         except (FileNotFoundError, struct.error):
             return 0
         return int(number) if zlib.crc32(struct.pack("<Q", number)) == checksum else 0
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
-        """Errors of the database in words, with their cure."""
+    def explained(self) -> Iterator[None]:
+        """Turns errors of the database into a `JournalError` with the cure."""
         try:
             yield
         except (apsw.BusyError, apsw.LockedError):
@@ -169,7 +148,7 @@ class SqliteJournal(Journal):
             ) from None
         except apsw.NotADBError:
             raise JournalError(
-                f"{self.name} is not a journal of tapgnn, or its start is damaged; restore it from a copy (nothing was "
+                f"{self.name} is not a tapgnn journal, or its start is damaged; restore it from a copy (nothing was "
                 "changed)"
             ) from None
         except (apsw.Error, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Rows of a state as bytes, whatever arenas it has: each node's rows of all arenas one after the other."""
+"""Rows of a state as bytes: the rows of a node in all arenas, one after the other."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def unpack_rows(state: State, nodes: Ints, packed: NDArray[np.uint8]) -> None:
 
 def _taken(arena: torch.Tensor, rows: Ints) -> NDArray[Any]:
     """Some rows of an arena, as a copy."""
-    # Plain indexing keeps the interpreter's lock: a question on a few rows is not interrupted between arenas.
+    # Plain indexing keeps the interpreter's lock: a query of a few rows is not interrupted between arenas.
     if arena.device.type == "cpu":
         return arena.detach().numpy()[rows]
     return arena.index_select(0, torch.from_numpy(rows).to(arena.device)).numpy(force=True)

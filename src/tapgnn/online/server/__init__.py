@@ -1,1 +1,1 @@
-"""The server: one process that owns a live engine, its HTTP interface, and the page to watch it."""
+"""The server: one process with a live engine, its HTTP interface and its page."""

@@ -1,4 +1,4 @@
-"""The application: routes, page, health and metrics, each with the scope it needs, behind the guard."""
+"""The application: routes, page, health and metrics, each with the scope it needs, behind the middleware."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from tapgnn import __version__
 from tapgnn.errors import TapgnnError
 from tapgnn.model import Config
 from tapgnn.online.server.event_parsing import JSON
-from tapgnn.online.server.http_errors import RETRY_SECONDS, RefusalError, problem, refusal_of
-from tapgnn.online.server.middleware import Guard, GuardedRoute, OpenRoute, ReadRoute
-from tapgnn.online.server.openapi import document, refusals
+from tapgnn.online.server.http_errors import RETRY_SECONDS, HTTPProblemError, problem_from, problem_response
+from tapgnn.online.server.middleware import AccessMiddleware, OpenRoute, ReadRoute, ScopedRoute
+from tapgnn.online.server.openapi import openapi_document, problems
 from tapgnn.online.server.prometheus_metrics import CONTENT_TYPE
 from tapgnn.online.server.routes import Routes
 from tapgnn.online.server.service import Service
@@ -30,7 +30,7 @@ KINDS = {"html": "text/html; charset=utf-8", "css": "text/css; charset=utf-8", "
 KINDS |= {"svg": "image/svg+xml"}
 
 
-def make_app(service: Service, config: Config) -> Guard:
+def make_app(service: Service, config: Config) -> AccessMiddleware:
     """The application over a service, which it starts and closes."""
 
     @asynccontextmanager
@@ -39,40 +39,40 @@ def make_app(service: Service, config: Config) -> Guard:
         yield
         await anyio.to_thread.run_sync(service.close)
 
-    # Its own route to the document would be one without a scope.
+    # FastAPI's own route to the document would have no scope.
     app = FastAPI(title="tapgnn", version=__version__, lifespan=lifespan, openapi_url=None)
-    app.router.route_class = GuardedRoute
+    app.router.route_class = ScopedRoute
     routes, settings = Routes(service, config), service.settings
     routes.add_to(app.router)
     _add_health(app.router, service)
     _add_page(app.router)
-    described = document(app, routes.bodies, settings.tokens is not None)
-    _add_file(app.router, "/openapi.json", json.dumps(described).encode(), JSON)
+    openapi = openapi_document(app, routes.bodies, settings.tokens is not None)
+    _add_file(app.router, "/openapi.json", json.dumps(openapi).encode(), JSON)
     _add_handlers(app)
-    return Guard(app, settings.tokens, settings.limits, service.metrics.answered)
+    return AccessMiddleware(app, settings.tokens, settings.limits, service.metrics.add_request)
 
 
 def _add_health(router: APIRouter, service: Service) -> None:
     async def healthz() -> dict[str, str]:
-        """Whether the process answers."""
+        """Whether the process is up."""
         return {"status": "alive"}
 
     async def readyz() -> dict[str, str]:
-        """Whether the journal is replayed and events are taken; if not, why."""
-        trouble = service.trouble
-        if trouble is not None:
-            raise RefusalError(503, " ".join(trouble.split()), {"Retry-After": str(RETRY_SECONDS)})
+        """Whether the journal is replayed and events are accepted; if not, why."""
+        unavailable_reason = service.unavailable_reason
+        if unavailable_reason is not None:
+            raise HTTPProblemError(503, " ".join(unavailable_reason.split()), {"Retry-After": str(RETRY_SECONDS)})
         return {"status": "ready"}
 
     async def metrics() -> Response:
-        """Everything that is counted, for Prometheus."""
+        """All metrics in the format of Prometheus."""
         return Response(service.metrics.text(), media_type=CONTENT_TYPE)
 
     text: dict[int | str, Any] = {200: {"content": {"text/plain": {}}}}
-    table: tuple[tuple[str, Any, type[GuardedRoute], dict[str, Any]], ...] = (
-        ("/healthz", healthz, OpenRoute, {"responses": refusals()}),
-        ("/readyz", readyz, OpenRoute, {"responses": refusals(503)}),
-        ("/metrics", metrics, ReadRoute, {"responses": {**refusals(), **text}, "response_class": Response}),
+    table: tuple[tuple[str, Any, type[ScopedRoute], dict[str, Any]], ...] = (
+        ("/healthz", healthz, OpenRoute, {"responses": problems()}),
+        ("/readyz", readyz, OpenRoute, {"responses": problems(503)}),
+        ("/metrics", metrics, ReadRoute, {"responses": {**problems(), **text}, "response_class": Response}),
     )
     for path, handler, kind, described in table:
         router.add_api_route(path, handler, methods=["GET"], route_class_override=kind, **described)
@@ -88,7 +88,7 @@ def _add_page(router: APIRouter) -> None:
 
 
 def _add_file(router: APIRouter, path: str, content: bytes, kind: str) -> None:
-    """A file that is open to everybody, kept in memory."""
+    """A file that needs no token, kept in memory."""
 
     async def serve() -> Response:
         return Response(content, media_type=kind)
@@ -97,33 +97,29 @@ def _add_file(router: APIRouter, path: str, content: bytes, kind: str) -> None:
 
 
 def _add_handlers(app: FastAPI) -> None:
-    """Whatever goes wrong is said in the same form."""
-
-    async def refused(_: Request, error: Any) -> Response:
-        return error.answer()  # type: ignore[no-any-return]
-
-    async def library(_: Request, error: Any) -> Response:
-        return refusal_of(error).answer()
+    """Every error is answered with problem details."""
 
     async def http(_: Request, error: Any) -> Response:
-        return problem(error.status_code, str(error.detail), dict(error.headers or {}))
+        return problem_response(error)
+
+    async def library(_: Request, error: Any) -> Response:
+        return problem_response(problem_from(error))
 
     async def invalid(_: Request, error: Any) -> Response:
         fault = error.errors()[0]
-        return problem(422, f"{fault['loc'][-1]}: {fault['msg']}")
+        return problem_response(HTTPException(422, f"{fault['loc'][-1]}: {fault['msg']}"))
 
-    async def gone(_: Request, error: Any) -> Response:
-        return problem(400, "the connection ended in the middle of the body")
+    async def disconnected(_: Request, error: Any) -> Response:
+        return problem_response(HTTPException(400, "the connection closed in the middle of the body"))
 
     async def broken(_: Request, error: Any) -> Response:
-        return problem(500, "something is wrong with the server itself; its log has more")
+        return problem_response(HTTPException(500, "internal error; see the server log"))
 
     for kind, handler in (
-        (RefusalError, refused),
-        (TapgnnError, library),
         (HTTPException, http),
+        (TapgnnError, library),
         (RequestValidationError, invalid),
-        (ClientDisconnect, gone),
+        (ClientDisconnect, disconnected),
         (Exception, broken),
     ):
         app.add_exception_handler(kind, handler)

@@ -1,11 +1,11 @@
-"""Refusals: why a request was not served, as the status and words of an answer (RFC 9457).
+"""HTTP errors: why a request was refused, as problem details (RFC 9457).
 
-Two types of problem tell whether a batch may be sent again without a number:
+Two types of problem tell whether a batch without a sequence number may be sent again:
 
     urn:tapgnn:problem:nothing-taken      certainly nothing of the request was taken in; it may be sent again
     urn:tapgnn:problem:outcome-unknown    the batch may be in the journal; only a numbered one may be sent again
 
-Any other 5xx, and no answer at all, must be read as the second.
+Any other 5xx, and no response at all, must be read as the second.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import json
 from http import HTTPStatus
 
 from pydantic import ValidationError
+from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from tapgnn.errors import (
@@ -33,55 +34,52 @@ MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 2
 
 
-class RefusalError(Exception):
-    """A request that is answered with a status of 4xx or 503, and says why."""
+class HTTPProblemError(HTTPException):
+    """A request that is refused with a status of 4xx or 503, and why."""
 
     def __init__(
         self, status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None
     ) -> None:
-        super().__init__(detail)
-        self.status, self.detail, self.headers, self.type = status, detail, headers or {}, type
-
-    def answer(self) -> Response:
-        """The answer to the one who asked."""
-        return problem(self.status, self.detail, self.headers, self.type)
+        super().__init__(status, detail, headers)
+        self.type = type
 
 
-def problem(status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None) -> Response:
-    """An answer that says why not."""
-    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": detail}
-    if type is not None:
-        body["type"] = type
-    return Response(json.dumps(body), status, headers, MEDIA_TYPE)
+def problem_response(error: HTTPException) -> Response:
+    """An error as problem details."""
+    body = {"title": HTTPStatus(error.status_code).phrase, "status": error.status_code, "detail": str(error.detail)}
+    kind = getattr(error, "type", None)
+    return Response(
+        json.dumps(body if kind is None else {**body, "type": kind}), error.status_code, error.headers, MEDIA_TYPE
+    )
 
 
-def refusal_of(error: TapgnnError) -> RefusalError:
-    """What an error of the library is to the one who asked.
+def problem_from(error: TapgnnError) -> HTTPProblemError:
+    """An error of the library as a problem.
 
-    Late, or not to be undone, is a conflict; what is wrong in itself is 422; what is not there now is 503.
+    Late events and events that cannot be undone are a conflict (409), invalid input is 422, anything else 503.
     """
     detail = " ".join(str(error).split())
     if isinstance(error, OverloadError):
-        return RefusalError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
+        return HTTPProblemError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
     if isinstance(error, LateEventError | IrrevocableError):
-        return RefusalError(409, detail)
+        return HTTPProblemError(409, detail)
     if isinstance(error, EventError | QueryError | ConfigError):
-        return RefusalError(422, detail)
+        return HTTPProblemError(422, detail)
     later = {"Retry-After": str(RETRY_SECONDS)}
     if isinstance(error, UnavailableError):
-        return RefusalError(503, detail, later, NOTHING_TAKEN)
+        return HTTPProblemError(503, detail, later, NOTHING_TAKEN)
     if isinstance(error, OutcomeUnknownError):
-        return RefusalError(503, detail, later, OUTCOME_UNKNOWN)
-    return RefusalError(503, f"the engine cannot do this now: {detail}", later)
+        return HTTPProblemError(503, detail, later, OUTCOME_UNKNOWN)
+    return HTTPProblemError(503, f"the server cannot do this now: {detail}", later)
 
 
-def refusal_of_body(error: ValidationError, what: str = "the body") -> RefusalError:
-    """The first thing that is wrong with a body, with its place and never with its content."""
+def problem_in_body(error: ValidationError, what: str = "the body") -> HTTPProblemError:
+    """The first error in a body, with its place and never with its content."""
     fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
     place = ""
     for step in fault["loc"]:
         place += f"[{step}]" if isinstance(step, int) else f".{step}" if place else str(step)
     more = f" ({error.error_count() - 1} more)" if error.error_count() > 1 else ""
     if fault["type"] == "json_invalid":
-        return RefusalError(400, f"{what} is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}")
-    return RefusalError(422, f"{place or what}: {fault['msg']}{more}")
+        return HTTPProblemError(400, f"{what} is not JSON: {fault['msg'].removeprefix('Invalid JSON: ')}")
+    return HTTPProblemError(422, f"{place or what}: {fault['msg']}{more}")

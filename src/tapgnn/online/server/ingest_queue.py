@@ -1,12 +1,12 @@
-"""The intake: the one thread that writes, behind a queue with an end.
+"""The ingest queue: one writer thread behind a bounded queue.
 
     submit -> [bounded queue] -> observe: journal, commit, apply -> answer
 
-What waits together is committed together, each batch as a record of its own. A batch is answered only when it is
-durable and applied. A full queue refuses at once, with the seconds after which another try makes sense; sources, which
-can wait, wait. Closing lets the queue run dry and then closes the engine, which writes its last checkpoint. Where the
-engine broke, a commit is in doubt, or the writer ended in an error, nothing is taken any more until the server is
-started again: `trouble` says why, and the log has said it once.
+Batches that wait together are committed together, each as a record of its own. A batch is answered only when it is
+durable and applied. A full queue refuses at once and says when to retry; sources, which can wait, wait. Closing drains
+the queue and then closes the engine, which writes its last checkpoint. Where the engine failed, the outcome of a commit
+is unknown, or the writer thread ended in an error, nothing is accepted until the server is restarted:
+`unavailable_reason` says why, and it is logged once.
 """
 
 from __future__ import annotations
@@ -18,94 +18,41 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Any
+from typing import Any, cast
 
-import numpy as np
-
-from tapgnn.errors import (
-    JournalError,
-    OutcomeUnknownError,
-    OverloadError,
-    QueryError,
-    TapgnnError,
-    UnavailableError,
-)
-from tapgnn.events import Floats
-from tapgnn.online.engine.engine import Engine, Outcome, Receipt, Request
-from tapgnn.online.engine.ingest import UNKNOWN
-from tapgnn.online.engine.ingest_scoring import Aspect
-from tapgnn.online.sources import Place
+from tapgnn.errors import OutcomeUnknownError, OverloadError, TapgnnError, UnavailableError
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.ingest import OUTCOME_UNKNOWN, Outcome, Request
 from tapgnn.threads import set_threads
 
 _log = logging.getLogger("tapgnn.online.server")
 
-# Events committed together: few enough that nobody waits long for those of others.
-TOGETHER = 4_096
+# Events committed together: few enough that no batch waits long for others.
+GROUP_EVENTS = 4_096
 
 
-@dataclass
-class Taken:
-    """What became of a batch; chances [E] where the events were scored, risks [E] where there is a classifier."""
-
-    receipt: Receipt
-    chances: Floats | None = None
-    risks: Floats | None = None
+def event_count(request: Request) -> int:
+    """The number of events of a request, which comes as columns here."""
+    return len(cast(Mapping[str, Any], request.events)["time"])
 
 
-@dataclass
-class Job:
-    """A batch of `size` events on its way; `scored` asks for scores from before the model learns of them."""
+class IngestQueue:
+    """Opens an engine in a thread of its own and feeds it."""
 
-    columns: Mapping[str, Any]
-    size: int
-    producer: str | None = None
-    sequence: int | None = None
-    place: Place | None = None
-    scored: bool = False
-    arrived: float = field(default_factory=time.perf_counter)
-    answer: Future[Taken] = field(default_factory=Future)
-
-    def settle(self, outcome: Outcome) -> Taken | None:
-        """Answer; gives what was taken, None where it was refused."""
-        error = outcome.error
-        if isinstance(error, JournalError) and not isinstance(error, OutcomeUnknownError):
-            # The journal is certain that it has nothing of this batch, a full disk for example.
-            error = UnavailableError(str(error))
-        if error is not None or outcome.receipt is None:
-            self.answer.set_exception(error or TapgnnError("the batch ended without a receipt"))
-            return None
-        answers = {} if outcome.receipt.duplicate else outcome.answers
-        taken = Taken(outcome.receipt, answers.get("score"), answers.get("risk"))
-        self.answer.set_result(taken)
-        return taken
-
-
-class Intake:
-    """Opens an engine in a thread of its own and feeds it; `listener` is told of every batch that was taken in."""
-
-    def __init__(
-        self,
-        open_engine: Callable[[], Engine],
-        most_batches: int = 256,
-        most_events: int = 200_000,
-        listener: Callable[[Job, Taken], None] | None = None,
-    ) -> None:
-        self._open_engine, self._listener = open_engine, listener
+    def __init__(self, open_engine: Callable[[], Engine], most_batches: int = 256, most_events: int = 200_000) -> None:
+        self._open_engine = open_engine
         self._most_batches, self._most_events = most_batches, most_events
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-intake")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-ingest")
         self._change = threading.Condition()
-        self._queue: deque[Job] = deque()
-        self._closing = self._told = False
+        self._queue: deque[Request] = deque()
+        self._closing = self._logged = False
         self._failure: BaseException | None = None
-        self._pace = 10_000.0
+        self._events_per_second = 10_000.0
         self.queued_events = 0
-        self.aspects: tuple[Aspect, ...] = ("score",)
         self.opened: Future[Engine] = Future()
 
     def start(self) -> Future[Engine]:
-        """Open the engine, which replays its journal, and then take what comes."""
+        """Open the engine, which replays its journal, and then accept batches."""
         self.opened = self._thread.submit(self._open)
         return self.opened
 
@@ -113,26 +60,24 @@ class Intake:
         engine = self._open_engine()
         # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
         set_threads(1)
-        if _can_classify(engine):
-            self.aspects = ("score", "risk")
         return engine
 
     @property
-    def trouble(self) -> str | None:
-        """Why no batch is taken, None while they are."""
-        return self._absent() or self._broken(self.opened.result())
+    def unavailable_reason(self) -> str | None:
+        """Why no batch is accepted, None while they are."""
+        return self._absence_reason() or self._failure_reason(self.opened.result())
 
     @property
     def engine(self) -> Engine:
         """The engine, once it is open."""
-        reason = self._absent()
+        reason = self._absence_reason()
         if reason is not None:
             raise UnavailableError(reason)
         return self.opened.result()
 
     @property
     def queued_batches(self) -> int:
-        """Batches that wait."""
+        """The number of batches in the queue."""
         return len(self._queue)
 
     def lag(self) -> float:
@@ -140,128 +85,105 @@ class Intake:
         with self._change:
             return time.perf_counter() - self._queue[0].arrived if self._queue else 0.0
 
-    def submit(self, job: Job) -> Future[Taken]:
+    def submit(self, request: Request) -> Future[Outcome]:
         """Queue a batch; a full queue is an `OverloadError`."""
         with self._change:
-            if self._is_full(job):
-                wait = max(1, math.ceil(self.queued_events / self._pace))
-                waiting = f"{len(self._queue)} batches with {self.queued_events:,} events are waiting"
-                raise OverloadError(f"{waiting}; try again in {wait} s", wait)
-            self._enqueue(job)
-        return job.answer
+            if self._is_full(request):
+                wait = max(1, math.ceil(self.queued_events / self._events_per_second))
+                queued = f"{len(self._queue)} batches with {self.queued_events:,} events are queued"
+                raise OverloadError(f"{queued}; retry in {wait} s", wait)
+            self._enqueue(request)
+        return request.answer
 
-    def submit_patiently(self, job: Job, stop: threading.Event) -> Taken | None:
-        """Queue a batch when there is room and wait until it is safe; None when told to stop before it was queued."""
+    def submit_and_wait(self, request: Request, stop: threading.Event) -> None:
+        """Queue a batch when there is room and wait until it is applied, or until told to stop before it is queued."""
         with self._change:
-            while self._is_full(job) and not stop.is_set():
+            while self._is_full(request) and not stop.is_set():
                 self._change.wait(0.1)
             if stop.is_set():
-                return None
-            self._enqueue(job)
-        return job.answer.result()
+                return
+            self._enqueue(request)
+        request.answer.result()
 
     def close(self) -> None:
-        """Take no more, finish what is queued, and close the engine, which writes its last checkpoint."""
+        """Accept no more, drain the queue, and close the engine, which writes its last checkpoint."""
         with self._change:
             self._closing = True
         self._thread.shutdown(wait=True)
         if self.opened.done() and self.opened.exception() is None:
             self.opened.result().close()
 
-    def _is_full(self, job: Job) -> bool:
-        # One batch always fits, however large, when nothing else waits.
-        crowded = self.queued_events + job.size > self._most_events and bool(self._queue)
+    def _is_full(self, request: Request) -> bool:
+        # One batch always fits, however large, when the queue is empty.
+        crowded = self.queued_events + event_count(request) > self._most_events and bool(self._queue)
         return len(self._queue) >= self._most_batches or crowded
 
-    def _enqueue(self, job: Job) -> None:
-        engine, reason = self.engine, self.trouble
+    def _enqueue(self, request: Request) -> None:
+        engine, reason = self.engine, self.unavailable_reason
         if reason is not None:
             raise UnavailableError(reason)
-        self._queue.append(job)
-        self.queued_events += job.size
+        self._queue.append(request)
+        self.queued_events += event_count(request)
         self._thread.submit(self._work, engine)
 
-    def _absent(self) -> str | None:
+    def _absence_reason(self) -> str | None:
         """Why there is no engine, None where there is one."""
         if self._closing:
             return "the server is stopping"
         if not self.opened.done():
             return "the journal is being replayed"
         error = self.opened.exception()
-        return None if error is None else f"the engine could not be opened: {error}"
+        return None if error is None else f"the journal could not be opened: {error}"
 
-    def _broken(self, engine: Engine) -> str | None:
-        """What went wrong for good, None where nothing did; it is logged when it is first seen."""
+    def _failure_reason(self, engine: Engine) -> str | None:
+        """What failed for good, None where nothing did; it is logged when it is first seen."""
         failure = self._failure
         try:
-            engine.check_sound()
+            engine.check_usable()
             if failure is None:
                 return None
             kind = type(failure).__name__
-            reason = f"the writer ended in an error ({kind}); start the server again, the journal has everything"
+            reason = f"the writer ended in an error ({kind}); restart the server, nothing in the journal is lost"
         except TapgnnError as error:
             reason = str(error)
         with self._change:
-            told, self._told = self._told, True
-        if not told:
+            logged, self._logged = self._logged, True
+        if not logged:
             _log.error("not ready", extra={"fields": {"reason": reason}}, exc_info=failure)
         return reason
 
-    def _take(self) -> list[Job]:
+    def _next_group(self) -> list[Request]:
         """The batches to commit together, in the order in which they came."""
         with self._change:
-            jobs: list[Job] = []
+            group: list[Request] = []
             size = 0
-            while self._queue and (not jobs or size + self._queue[0].size <= TOGETHER):
-                jobs.append(self._queue.popleft())
-                size += jobs[-1].size
+            while self._queue and (not group or size + event_count(self._queue[0]) <= GROUP_EVENTS):
+                group.append(self._queue.popleft())
+                size += event_count(group[-1])
             self.queued_events -= size
             self._change.notify_all()
-        # A batch that nobody waits for any more, and that was not promised to anybody, is left out.
-        return [job for job in jobs if job.answer.set_running_or_notify_cancel()]
-
-    def _request(self, job: Job) -> Request:
-        ask = self.aspects if job.scored else ()
-        return Request(job.columns, job.producer, job.sequence, job.place, ask, partial(self._settle, job))
-
-    def _settle(self, job: Job, outcome: Outcome) -> None:
-        taken = job.settle(outcome)
-        if taken is not None and self._listener is not None:
-            self._listener(job, taken)
+        return group
 
     def _work(self, engine: Engine) -> None:
-        """Take in what waits; a round may find that the one before took its batch along."""
-        jobs = self._take()
-        if not jobs:
+        """Take in what waits; the round before may have taken this round's batch along."""
+        group = self._next_group()
+        if not group:
             return
-        reason = self._broken(engine)
+        reason = self._failure_reason(engine)
         if reason is not None:
-            for job in jobs:
-                job.answer.set_exception(UnavailableError(reason))
+            for request in group:
+                if request.answer.set_running_or_notify_cancel():
+                    request.answer.set_exception(UnavailableError(reason))
             return
         start = time.perf_counter()
         try:
-            engine.observe_many([self._request(job) for job in jobs])
+            engine.observe_many(group)
         except BaseException as error:
             self._failure = error
-            # Nobody waits forever for a batch on whose way something broke.
-            for job in jobs:
-                if not job.answer.done():
-                    job.answer.set_exception(OutcomeUnknownError(UNKNOWN.format(type(error).__name__)))
-        self._broken(engine)
+            # No client waits forever for a batch during which something failed.
+            for request in group:
+                if not request.answer.done():
+                    request.answer.set_exception(OutcomeUnknownError(OUTCOME_UNKNOWN.format(type(error).__name__)))
+        self._failure_reason(engine)
         spent = max(time.perf_counter() - start, 1e-6)
-        self._pace += 0.05 * (sum(job.size for job in jobs) / spent - self._pace)
-
-
-def _can_classify(engine: Engine) -> bool:
-    """Whether the model tells the rare label."""
-    with engine.live() as live:
-        width = live.model.config.edge_features
-        event: dict[str, Any] = {"src": ["?"], "dst": ["?"], "time": [live.now]}
-        if width:
-            event["features"] = np.zeros((1, width))
-        try:
-            engine.classify(event)
-        except QueryError:
-            return False
-    return True
+        self._events_per_second += 0.05 * (sum(map(event_count, group)) / spent - self._events_per_second)

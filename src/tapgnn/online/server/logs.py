@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line on standard error, about requests and never with what was in them."""
+"""Structured logs: one JSON object per line on standard error, never with the content of requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json(level: str = "info", stream: TextIO | None = None) -> None:
-    """Let all loggers of the server, of its sources and of uvicorn write JSON lines."""
+    """Make all loggers of the server, its sources and uvicorn write JSON lines."""
     if level not in LEVELS:
         raise ConfigError(f"a log level is one of {', '.join(LEVELS)}, not {level!r}")
     handler = logging.StreamHandler(stream or sys.stderr)

@@ -1,13 +1,12 @@
-"""What every request passes on its way in: the host it names, its token, the size and pace of its body.
+"""The middleware around the application: host, token, size and pace of the body of every request.
 
-An ASGI layer around the application. It also puts the headers of safety on every answer, counts it, and logs one line
-about it that has nothing of its content.
+It also sets the security headers of every response, counts it, and logs one line about it without any of its content.
 
     no token file      requests must name a loopback host, so that no page of another site can reach the server
     with a token file  `Authorization: Bearer ...` must have the scope that the matched route declares
 
-Who may ask is decided by the route that serves the request, never by the text of its path: a path can be spelt in more
-ways than one. A route that declares no scope serves nobody.
+Access is decided by the route that serves the request, never by the text of its path: a path can be spelt in more than
+one way. A route that declares no scope is served to nobody.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from tapgnn.errors import ConfigError
-from tapgnn.online.server.http_errors import RefusalError
+from tapgnn.online.server.http_errors import HTTPProblemError, problem_response
 from tapgnn.online.server.tokens import Tokens
 
 _log = logging.getLogger("tapgnn.online.server")
@@ -50,49 +49,49 @@ HEADERS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """Bytes of a body, and seconds that the next piece of one may take."""
+    """Most bytes of a body, and most seconds to wait for the next piece of it."""
 
     body: int = 16_000_000
     seconds: float = 30.0
 
 
-class GuardedRoute(APIRoute):
-    """A route that serves whoever has the scope it declares; without a declaration it serves nobody."""
+class ScopedRoute(APIRoute):
+    """A route that needs the scope it declares; without a declaration it is served to nobody."""
 
     access: ClassVar[Access | None] = None
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve a request that the guard admits, and refuse any other before anything of it is read."""
+        """Serve a request that the middleware admits, and refuse any other before its body is read."""
         scope["tapgnn.admit"](self)
         await super().handle(scope, receive, send)
 
 
-class OpenRoute(GuardedRoute):
+class OpenRoute(ScopedRoute):
     """A route that needs no token."""
 
     access = "open"
 
 
-class ReadRoute(GuardedRoute):
+class ReadRoute(ScopedRoute):
     """A route that needs a token of any scope."""
 
     access = "read"
 
 
-class WriteRoute(GuardedRoute):
+class WriteRoute(ScopedRoute):
     """A route that needs a token with scope write."""
 
     access = "write"
 
 
-class Guard:
-    """See the module; `answered` is told the path of the route, status and seconds of every request."""
+class AccessMiddleware:
+    """See the module; `answered` is called with the route's path, the status and the seconds of every request."""
 
     def __init__(
         self, app: FastAPI, tokens: Tokens | None, limits: Limits, answered: Callable[[str, int, float], None]
     ) -> None:
         for route in app.routes:
-            if not isinstance(route, GuardedRoute) or route.access is None:
+            if not isinstance(route, ScopedRoute) or route.access is None:
                 raise ConfigError(f"{route} declares no scope; add it as an OpenRoute, a ReadRoute or a WriteRoute")
         self.app, self._tokens, self._limits, self._answered = app, tokens, limits, answered
 
@@ -119,27 +118,27 @@ class Guard:
             self._check_host(scope)
             scope["tapgnn.admit"] = partial(self._admit, Headers(scope=scope), body)
             await self.app(scope, body.receive, answer)
-        except RefusalError as refusal:
-            await refusal.answer()(scope, receive, answer)
+        except HTTPProblemError as problem:
+            await problem_response(problem)(scope, receive, answer)
         finally:
-            self._note(scope, status, time.perf_counter() - start, body.size)
+            self._report(scope, status, time.perf_counter() - start, body.size)
 
     def _check_host(self, scope: Scope) -> None:
-        """Refuse a request that names another host than this machine, where nothing else protects it."""
+        """Refuse a request for another host, where no token protects the server."""
         host = Headers(scope=scope).get("host", "")
         if self._tokens is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
-            raise RefusalError(421, "without a token file only loopback names are served; use http://127.0.0.1")
+            raise HTTPProblemError(421, "without a token file only loopback hosts are served; use http://127.0.0.1")
 
-    def _admit(self, headers: Headers, body: _Body, route: GuardedRoute) -> None:
-        """Refuse a request that may not be made of this route, or that says itself that it is too long."""
+    def _admit(self, headers: Headers, body: _Body, route: ScopedRoute) -> None:
+        """Refuse a request without the scope of this route, or with a Content-Length that is too large."""
         if route.access is None:
-            raise RefusalError(403, f"{route.path} declares no scope and is served to nobody")
+            raise HTTPProblemError(403, f"{route.path} declares no scope and is served to nobody")
         if self._tokens is not None and route.access != "open":
             _check_token(headers, self._tokens, route)
         body.check(headers)
 
-    def _note(self, scope: Scope, status: int, seconds: float, size: int) -> None:
-        # The path of the route, never that of the request, which is text of the user's.
+    def _report(self, scope: Scope, status: int, seconds: float, size: int) -> None:
+        # The path of the route, never that of the request, which is user input.
         path = getattr(scope.get("route"), "path", "(unknown)")
         self._answered(path, status, seconds)
         fields = {
@@ -153,19 +152,19 @@ class Guard:
         _log.log(level, "request", extra={"fields": fields})
 
 
-def _check_token(headers: Headers, tokens: Tokens, route: GuardedRoute) -> None:
+def _check_token(headers: Headers, tokens: Tokens, route: ScopedRoute) -> None:
     """Refuse a request whose token does not have the scope of the route."""
     kind, _, text = headers.get("authorization", "").partition(" ")
     found = tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
     if found is None:
         ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
-        raise RefusalError(401, "a bearer token of this server is needed: Authorization: Bearer tg_...", ask)
+        raise HTTPProblemError(401, "a token is needed: send Authorization: Bearer tg_...", ask)
     if route.access == "write" and found != "write":
-        raise RefusalError(403, f"{route.path} needs a token with scope write; this one may only read")
+        raise HTTPProblemError(403, f"{route.path} needs a token with scope write; this one may only read")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or address of a host means this machine, and nothing else.
+    """Whether a host name or address is that of this machine only.
 
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.9", "::1", "0.0.0.0", "example.org")]
     [True, True, True, False, False]
@@ -177,21 +176,21 @@ def is_loopback(host: str) -> bool:
 
 
 class _Body:
-    """A request's body on its way in, with an end to its size and its patience."""
+    """The body of a request, with a limit to its size and to the wait for each piece."""
 
     def __init__(self, receive: Receive, limits: Limits) -> None:
         self._receive, self._limits = receive, limits
         self.size, self.ended = 0, False
 
     def check(self, headers: Headers) -> None:
-        """Refuse a body that says itself that it is too long."""
+        """Refuse a body whose Content-Length is too large."""
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length) > self._limits.body:
             raise self._too_long()
 
     async def receive(self) -> Message:
         """The next piece."""
-        message = await self._waited(self._receive())
+        message = await self._next_message(self._receive())
         if message["type"] == "http.request":
             self.size += len(message.get("body", b""))
             self.ended = not message.get("more_body", False)
@@ -202,22 +201,24 @@ class _Body:
         return message
 
     async def discard(self) -> None:
-        """Read on for a while, so that the one who still sends gets to hear the answer."""
-        with suppress(RefusalError):
+        """Read on for a while, so that a client that still sends gets the response."""
+        with suppress(HTTPProblemError):
             while not self.ended and self.size < 8 * self._limits.body:
-                message = await self._waited(self._receive())
+                message = await self._next_message(self._receive())
                 self.size += len(message.get("body", b""))
                 self.ended = message["type"] != "http.request" or not message.get("more_body", False)
 
-    async def _waited(self, message: Awaitable[Message]) -> Message:
+    async def _next_message(self, message: Awaitable[Message]) -> Message:
         if self.ended:
-            # After the body only the end of the connection can come, and that may take any time.
+            # After the body only a disconnect can come, at any time.
             return await message
         try:
             return await asyncio.wait_for(message, self._limits.seconds)
         except TimeoutError:
             self.ended = True
-            raise RefusalError(408, f"the rest of the body did not come within {self._limits.seconds:g} s") from None
+            raise HTTPProblemError(
+                408, f"the rest of the body did not arrive within {self._limits.seconds:g} s"
+            ) from None
 
-    def _too_long(self) -> RefusalError:
-        return RefusalError(413, f"a body may hold {self._limits.body:,} bytes; send several requests")
+    def _too_long(self) -> HTTPProblemError:
+        return HTTPProblemError(413, f"a body may hold {self._limits.body:,} bytes; send several requests")

@@ -1,9 +1,9 @@
 """What the page shows of the model: a node's card, and a map of embeddings that moves with time.
 
 The map is a plane through the representations z(v, now) of the nodes active most recently: their two principal
-directions, turned so that nodes stay where they were as far as possible, and followed slowly, so that what moves on the
-map is the nodes. A card's drift is exact: 1 - cosine of a node's embedding at each of its remembered instants with
-the present one.
+directions, rotated so that nodes stay where they were as far as possible, and updated slowly, so that movement on the
+map is movement of the nodes. A card's drift is exact: 1 - cosine of a node's embedding at each of its instants in the
+window with the present one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from tapgnn.errors import QueryError
 from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
-from tapgnn.online.engine.engine import Engine, Live
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.queries import LiveView
 from tapgnn.online.explain.event_window import Window, excerpt
 from tapgnn.online.explain.link_explanation import Explanation, explain
 from tapgnn.vocabulary import Id, Vocabulary
@@ -30,13 +31,13 @@ MAP_SECONDS = 1.0
 NEAREST_AMONG = 20_000
 
 
-class Observatory:
-    """Questions that need the window of recent events beside the engine; any thread may ask."""
+class NodeInsights:
+    """Queries that need the window of recent events beside the engine; any thread may call."""
 
     def __init__(self, engine: Engine, size: int) -> None:
         self.engine = engine
         self._lock = threading.Lock()
-        self._names: Vocabulary | None = None
+        self._vocabulary: Vocabulary | None = None
         self._frame: _Frame | None = None
         self._drawn: tuple[float, dict[str, Any]] | None = None
         with engine.live() as live:
@@ -44,32 +45,32 @@ class Observatory:
             self._follow(live.model.vocabulary)
         engine.listen(self._absorbed)
 
-    def _follow(self, names: Vocabulary) -> None:
-        """Forget what is kept of events that were taken back: the live model and its names are then other ones."""
-        if names is not self._names:
+    def _follow(self, vocabulary: Vocabulary) -> None:
+        """Drop what is kept of events that were undone: the live model then has another vocabulary."""
+        if vocabulary is not self._vocabulary:
             self.window.clear()
             self._frame = self._drawn = None
-            self._names = names
+            self._vocabulary = vocabulary
 
     def _absorbed(self, events: Events, trace: Trace) -> None:
         self._follow(events.vocabulary)
         self.window.record(events, trace)
 
-    def forget(self) -> None:
-        """Drop everything that is kept of events and nodes, as an erasure asks for."""
+    def clear(self) -> None:
+        """Drop everything that is kept of events and nodes, because some events were undone."""
         with self.engine.live() as live:
-            self._names = None
+            self._vocabulary = None
             self._follow(live.model.vocabulary)
 
     def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> tuple[Explanation, float]:
-        """Why a link has its score, and the time that it was asked about."""
+        """Why a link has its score, and the time of the score."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
             when = live.now if time is None else time
             return explain(live.model, live.where, self.window, src, dst, when, limit, live.held), when
 
     def card(self, node: Id, most: int = 50) -> dict[str, Any]:
-        """What is known of a node: facts, latest events, drift, nearest nodes, suggested links."""
+        """Statistics of a node, its latest events, drift, nearest nodes and suggested links."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
             row = live.model.vocabulary.rows([node])
@@ -96,24 +97,24 @@ class Observatory:
             "as_destination": int(counts[1]),
             "events": events[-most:],
             "nearest": nearest,
-            "suggested": [{"dst": name, "probability": chance} for name, chance in suggested if name != node][:5],
+            "suggested": [{"dst": name, "probability": value} for name, value in suggested if name != node][:5],
         }
 
-    def _nearest(self, live: Live, node: Id, present: torch.Tensor) -> list[dict[str, Any]]:
-        """The nodes most recently active whose embeddings point where this one's does."""
+    def _nearest(self, live: LiveView, node: Id, present: torch.Tensor) -> list[dict[str, Any]]:
+        """The recently active nodes with the most similar embeddings."""
         others = [name for name in self.window.latest_nodes(NEAREST_AMONG) if name != node]
         if not others:
             return []
         _, vectors, _ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
-        likeness = 1.0 - _distance(vectors, present)
-        best = torch.topk(likeness, min(5, len(others)))
+        similarity = 1.0 - _distance(vectors, present)
+        best = torch.topk(similarity, min(5, len(others)))
         return [
-            {"node": others[place], "likeness": float(value)}
+            {"node": others[place], "similarity": float(value)}
             for value, place in zip(best.values.tolist(), best.indices.tolist(), strict=True)
         ]
 
     def map(self) -> dict[str, Any]:
-        """Places of the nodes active most recently; drawn at most once a second, whoever asks."""
+        """Coordinates of the recently active nodes; computed at most once a second."""
         with self._lock:
             if self._drawn is not None and time.monotonic() - self._drawn[0] < MAP_SECONDS:
                 return self._drawn[1]

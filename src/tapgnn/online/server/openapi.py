@@ -1,4 +1,4 @@
-"""The OpenAPI document: bodies from the types that validate them, examples that can be sent as they are."""
+"""The OpenAPI document: request bodies from the types that validate them, examples that can be sent as they are."""
 
 from __future__ import annotations
 
@@ -9,41 +9,41 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 
 from tapgnn.online.server.event_parsing import ARROW, JSON, NDJSON
-from tapgnn.online.server.middleware import GuardedRoute
+from tapgnn.online.server.middleware import ScopedRoute
 from tapgnn.online.server.schemas import Problem
 
 REFERENCE = "#/components/schemas/{model}"
 ABOUT = """Scores, embeddings and rankings from a live temporal graph model, and the events that it learns from.
 
-Send events to `/v1/events`: what is answered with 200 is in the journal and in the model. Give `producer` and
-`sequence`, and send again whatever was not answered: a batch is never taken in twice. Without them send a batch again
-only after 429, or after 503 with type `urn:tapgnn:problem:nothing-taken`. Questions see every event that was
-acknowledged before them; a moment that has passed cannot be asked about."""
+Send events to `/v1/events`: a batch answered with 200 is in the journal and in the model. Give `producer` and
+`sequence`, and resend whatever got no response: a batch is never taken in twice. Without them, resend a batch only
+after 429, or after 503 with type `urn:tapgnn:problem:nothing-taken`. Queries see every event that was acknowledged
+before them; they cannot be about a time in the past."""
 
 REASONS = {
     400: "The body cannot be read.",
-    401: "No token, or a wrong one.",
-    403: "The token may not do this.",
-    408: "The rest of the body did not come in time.",
-    409: "An event is older than what the model has absorbed, or can no longer be taken back.",
+    401: "The token is missing or wrong.",
+    403: "The scope of the token is too small.",
+    408: "The rest of the body did not arrive in time.",
+    409: "An event is older than what the model has absorbed, or can no longer be undone.",
     413: "The body or the batch is too large.",
-    415: "The body is of a type that is not read here.",
-    421: "Another host was asked for than this one.",
-    422: "The body can be read, but not taken: it says which field, and why.",
-    429: "Too much is waiting; try again after the seconds of Retry-After.",
-    503: "Nothing is taken in or answered now, or a batch has an unknown outcome: `type` tells which. Try again after "
-    "the seconds of Retry-After.",
+    415: "The content type of the body is not supported.",
+    421: "The request names another host.",
+    422: "The body is not valid; `detail` names the field and the reason.",
+    429: "The queue is full; retry after the seconds in Retry-After.",
+    503: "The server is not ready, or the outcome of a batch is unknown: `type` tells which. Retry after the seconds "
+    "in Retry-After.",
 }
 
 
-def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """The refusals of a route, beside those that every route has."""
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route, beside those that every route has."""
     content = {"application/problem+json": {"schema": {"$ref": REFERENCE.format(model="Problem")}}}
     return {status: {"description": REASONS[status], "content": content} for status in sorted({401, 421, *statuses})}
 
 
 def body(name: str, example: Any) -> dict[str, Any]:
-    """The JSON body of a route, for `openapi_extra`."""
+    """The JSON request body of a route, for `openapi_extra`."""
     schema = {"$ref": REFERENCE.format(model=name)}
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
 
@@ -60,7 +60,7 @@ def events_body(example: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -> dict[str, Any]:
+def openapi_document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -> dict[str, Any]:
     """The whole document."""
     found = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=app.routes)
     schemas = found.setdefault("components", {}).setdefault("schemas", {})
@@ -72,7 +72,7 @@ def document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -
         schemas.pop(name, None)
     if secured:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        scopes = {route.path: route.access for route in app.routes if isinstance(route, GuardedRoute)}
+        scopes = {route.path: route.access for route in app.routes if isinstance(route, ScopedRoute)}
         for path, item in found["paths"].items():
             for operation in item.values():
                 operation["security"] = [] if scopes[path] == "open" else [{"token": [scopes[path]]}]

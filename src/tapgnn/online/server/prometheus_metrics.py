@@ -1,6 +1,6 @@
 """Metrics for Prometheus: throughput, latency, lag, late events and duplicates, the queue, the age of the checkpoint.
 
-Every server has a registry of its own. What the engine knows is read when it is asked for.
+Every server has its own registry. The status of the engine is read when the metrics are scraped.
 """
 
 from __future__ import annotations
@@ -15,68 +15,73 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tapgnn.errors import TapgnnError
-from tapgnn.online.server.ingest_queue import Intake, Job, Taken
-from tapgnn.online.sources import Source
+from tapgnn.online.engine.ingest import Outcome, Request
+from tapgnn.online.server.ingest_queue import IngestQueue
+from tapgnn.online.sources import EventSource
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Metrics:
-    """The instruments of one server."""
+class ServerMetrics:
+    """The metrics of one server."""
 
-    def __init__(self, intake: Intake, sources: Sequence[Source], is_ready: Callable[[], bool]) -> None:
+    def __init__(self, queue: IngestQueue, sources: Sequence[EventSource], is_ready: Callable[[], bool]) -> None:
         self.registry = CollectorRegistry()
         make: dict[str, Any] = {"registry": self.registry}
         self.events = Counter("tapgnn_events", "Events that are durable and applied.", **make)
         self.batches = Counter("tapgnn_batches", "Batches that are durable and applied.", **make)
-        self.duplicates = Counter("tapgnn_duplicates", "Batches that were there already.", **make)
+        self.duplicates = Counter("tapgnn_duplicates", "Batches that were in the journal already.", **make)
         self.late = Counter("tapgnn_late_events", "Events merged into a later instant than theirs.", **make)
         self.watched = Counter("tapgnn_watched_events", "Events scored for the page before they were applied.", **make)
         self.refused = Counter("tapgnn_refused_requests", "Requests that were refused.", ["status"], **make)
         about = "Seconds from a batch's arrival until it is durable and applied."
         self.applied = Histogram("tapgnn_apply_seconds", about, buckets=BUCKETS, **make)
-        about = "Seconds from a request's first byte to its answer."
+        about = "Seconds from a request's first byte to the response."
         self.requests = Histogram("tapgnn_request_seconds", about, ["path"], buckets=BUCKETS, **make)
-        self.registry.register(_Present(intake, sources, is_ready))
+        self.registry.register(_Gauges(queue, sources, is_ready))
 
-    def observed(self, job: Job, taken: Taken) -> None:
+    def add_batch(self, request: Request, outcome: Outcome) -> None:
         """Count a batch."""
-        receipt = taken.receipt
-        self.applied.observe(time.perf_counter() - job.arrived)
+        receipt = outcome.receipt
+        self.applied.observe(time.perf_counter() - request.arrived)
         if receipt.duplicate:
             self.duplicates.inc()
             return
         self.batches.inc()
         self.events.inc(receipt.accepted)
         self.late.inc(receipt.late)
-        if taken.chances is not None:
+        if outcome.probabilities is not None:
             self.watched.inc(receipt.accepted)
 
-    def answered(self, path: str, status: int, seconds: float) -> None:
+    def add_request(self, path: str, status: int, seconds: float) -> None:
         """Count a request."""
         self.requests.labels(path).observe(seconds)
         if status >= 400:
             self.refused.labels(str(status)).inc()
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """All metrics, as Prometheus reads them."""
         return generate_latest(self.registry)
 
 
-class _Present(Collector):
-    """What is so right now."""
+class _Gauges(Collector):
+    """The present values."""
 
-    def __init__(self, intake: Intake, sources: Sequence[Source], is_ready: Callable[[], bool]) -> None:
-        self._intake, self._sources, self._is_ready = intake, sources, is_ready
+    def __init__(self, queue: IngestQueue, sources: Sequence[EventSource], is_ready: Callable[[], bool]) -> None:
+        self._queue, self._sources, self._is_ready = queue, sources, is_ready
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        intake = self._intake
-        yield GaugeMetricFamily("tapgnn_ready", "1 while events are taken, as /readyz says.", float(self._is_ready()))
-        yield GaugeMetricFamily("tapgnn_queue_batches", "Batches that wait.", intake.queued_batches)
-        yield GaugeMetricFamily("tapgnn_queue_events", "Events that wait.", intake.queued_events)
-        yield GaugeMetricFamily("tapgnn_lag_seconds", "How long the oldest batch has waited.", intake.lag())
-        behind = GaugeMetricFamily("tapgnn_source_lag", "What a source has and has not delivered.", labels=["source"])
+        queue = self._queue
+        yield GaugeMetricFamily(
+            "tapgnn_ready", "1 while events are accepted, as /readyz says.", float(self._is_ready())
+        )
+        yield GaugeMetricFamily("tapgnn_queue_batches", "Batches in the queue.", queue.queued_batches)
+        yield GaugeMetricFamily("tapgnn_queue_events", "Events in the queue.", queue.queued_events)
+        yield GaugeMetricFamily("tapgnn_lag_seconds", "How long the oldest batch has waited.", queue.lag())
+        behind = GaugeMetricFamily(
+            "tapgnn_source_lag", "What a source has not yet delivered, in bytes or messages.", labels=["source"]
+        )
         for source in self._sources:
             lag = source.lag()
             if lag is not None:
@@ -86,7 +91,7 @@ class _Present(Collector):
 
     def _engine(self) -> Iterator[GaugeMetricFamily]:
         try:
-            status = self._intake.engine.status()
+            status = self._queue.engine.status()
         except TapgnnError:
             return
         for key, name, about in _STATUS:

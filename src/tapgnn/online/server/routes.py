@@ -1,4 +1,4 @@
-"""The routes of /v1: what is asked, put to the engine, and answered as JSON."""
+"""The routes of /v1: bodies in, calls to the engine, JSON out."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from starlette.responses import Response
 
 from tapgnn import __version__
 from tapgnn.model import Config
-from tapgnn.online.engine.engine import Receipt
-from tapgnn.online.server import openapi as documents
-from tapgnn.online.server import schemas
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.ingest import Outcome, Receipt
+from tapgnn.online.engine.queries import LiveView
+from tapgnn.online.server import openapi, schemas
 from tapgnn.online.server.event_parsing import JSON, EventParser
-from tapgnn.online.server.http_errors import RefusalError, refusal_of_body
-from tapgnn.online.server.ingest_queue import Job, Taken
-from tapgnn.online.server.middleware import GuardedRoute, ReadRoute, WriteRoute
+from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
+from tapgnn.online.server.middleware import ReadRoute, ScopedRoute, WriteRoute
 from tapgnn.online.server.service import Service
 
 Producer = Annotated[
-    str | None, Query(min_length=1, max_length=200, description="Who sends; with a sequence, a batch counts once.")
+    str | None, Query(min_length=1, max_length=200, description="The sender; with a sequence, a batch counts once.")
 ]
-Sequence = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The number of the batch, of its producer.")]
+Sequence = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The number that the producer gave the batch.")]
 
 
 class Routes:
@@ -39,135 +39,128 @@ class Routes:
         self.bodies: dict[str, TypeAdapter[Any]] = {"events": self.parser.adapter, **schemas.BODIES}
 
     def add_to(self, router: APIRouter) -> None:
-        """Add all of them, each with the scope it needs and described."""
+        """Add all routes, each with its scope and its description."""
         event: dict[str, Any] = {"src": "a00001", "dst": "m0001", "time": self.config.origin + 2 * self.config.span}
         if self.config.edge_features:
             event["features"] = [0.0] * self.config.edge_features
         pair = {"src": "a00001", "dst": "m0001"}
-        asking = documents.refusals(400, 408, 413, 415, 422, 429, 503)
-        writing = {**asking, **documents.refusals(403, 409)}
-        watching = documents.refusals(422, 429, 503)
-        table: tuple[tuple[str, type[GuardedRoute], Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
-            ("/events", WriteRoute, self.observe, schemas.Observed, writing, documents.events_body(event)),
-            ("/score-then-observe", WriteRoute, self.score_then_observe, schemas.ScoredAndObserved, writing,
-             documents.events_body(event)),
-            ("/score", ReadRoute, self.score, schemas.Scored, asking, documents.body("ScoreBody", {"pairs": [pair]})),
-            ("/embed", ReadRoute, self.embed, schemas.Embedded, asking,
-             documents.body("EmbedBody", {"nodes": ["a00001"]})),
-            ("/rank", ReadRoute, self.rank, schemas.Ranked, asking,
-             documents.body("RankBody", {"src": "a00001", "k": 5})),
-            ("/explain", ReadRoute, self.explain, schemas.Explained, asking,
-             documents.body("ExplainBody", {**pair, "limit": 5})),
-            ("/node", ReadRoute, self.node, schemas.Card, asking, documents.body("NodeBody", {"node": "a00001"})),
-            ("/retract", WriteRoute, self.retract, schemas.Undone, writing,
-             documents.body("RetractBody", {"position": 1, "index": 0})),
-            ("/erase", WriteRoute, self.erase, schemas.Undone, writing,
-             documents.body("EraseBody", {"node": "a00001"})),
-            ("/model", ReadRoute, self.model, schemas.About, watching, None),
-            ("/live", ReadRoute, self.live, schemas.Lives, watching, None),
-            ("/map", ReadRoute, self.map, schemas.Mapped, watching, None),
+        reading = openapi.problems(400, 408, 413, 415, 422, 429, 503)
+        writing = {**reading, **openapi.problems(403, 409)}
+        viewing = openapi.problems(422, 429, 503)
+        table: tuple[tuple[str, type[ScopedRoute], Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
+            ("/events", WriteRoute, self.observe, schemas.ObserveResponse, writing, openapi.events_body(event)),
+            ("/score-then-observe", WriteRoute, self.score_then_observe, schemas.ScoreThenObserveResponse, writing,
+             openapi.events_body(event)),
+            ("/score", ReadRoute, self.score, schemas.ScoreResponse, reading,
+             openapi.body("ScoreBody", {"pairs": [pair]})),
+            ("/embed", ReadRoute, self.embed, schemas.EmbedResponse, reading,
+             openapi.body("EmbedBody", {"nodes": ["a00001"]})),
+            ("/rank", ReadRoute, self.rank, schemas.RankResponse, reading,
+             openapi.body("RankBody", {"src": "a00001", "k": 5})),
+            ("/explain", ReadRoute, self.explain, schemas.ExplainResponse, reading,
+             openapi.body("ExplainBody", {**pair, "limit": 5})),
+            ("/node", ReadRoute, self.node, schemas.NodeResponse, reading,
+             openapi.body("NodeBody", {"node": "a00001"})),
+            ("/retract", WriteRoute, self.retract, schemas.UndoResponse, writing,
+             openapi.body("RetractBody", {"position": 1, "index": 0})),
+            ("/erase", WriteRoute, self.erase, schemas.UndoResponse, writing,
+             openapi.body("EraseBody", {"node": "a00001"})),
+            ("/model", ReadRoute, self.model, schemas.ModelResponse, viewing, None),
+            ("/live", ReadRoute, self.live, schemas.LiveResponse, viewing, None),
+            ("/map", ReadRoute, self.map, schemas.MapResponse, viewing, None),
         )  # fmt: skip
-        for path, kind, handler, answer, refusals, extra in table:
+        for path, kind, handler, answer, problems, extra in table:
             router.add_api_route(
                 f"/v1{path}",
                 handler,
                 methods=["GET" if extra is None else "POST"],
                 response_model=answer,
-                responses=refusals,
+                responses=problems,
                 openapi_extra=extra,
                 route_class_override=kind,
             )
 
     async def observe(self, request: Request, producer: Producer = None, sequence: Sequence = None) -> Response:
         """Take in events; they are durable and in the model when this is answered."""
-        taken = await self._write(request, producer, sequence)
-        return _json(_receipt(taken.receipt))
+        outcome = await self._observe(request, producer, sequence)
+        return _json(_receipt(outcome.receipt))
 
     async def score_then_observe(
         self, request: Request, producer: Producer = None, sequence: Sequence = None
     ) -> Response:
-        """Score events by what came before them, and then take them in: the loop of fraud detection.
+        """Score events from what came before them, then take them in: the loop of fraud detection.
 
-        A batch that was there already has no scores: the model knows its events.
+        A duplicate has no scores, because the model knows its events.
         """
-        taken = await self._write(request, producer, sequence, scored=True)
-        known = taken.receipt.duplicate or taken.chances is None
-        chances = [] if known or taken.chances is None else taken.chances.tolist()
-        risks = None if known or taken.risks is None else taken.risks.tolist()
-        return _json({"probabilities": chances, "risks": risks, "receipt": _receipt(taken.receipt)})
+        outcome = await self._observe(request, producer, sequence, score=True)
+        scored = None if outcome.receipt.duplicate else outcome.probabilities
+        risks = None if scored is None or outcome.risks is None else outcome.risks.tolist()
+        probabilities = [] if scored is None else scored.tolist()
+        return _json({"probabilities": probabilities, "risks": risks, "receipt": _receipt(outcome.receipt)})
 
-    async def _write(self, request: Request, producer: str | None, sequence: int | None, scored: bool = False) -> Taken:
+    async def _observe(
+        self, request: Request, producer: str | None, sequence: int | None, score: bool = False
+    ) -> Outcome:
         _check_query(request, ("producer", "sequence"))
         if (producer is None) != (sequence is None):
-            raise RefusalError(422, "producer and sequence belong together; give both, or neither")
-        rows = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
-        scored = scored or self.service.watches(rows.size)
-        return await self.service.write(Job(rows.columns, rows.size, producer, sequence, scored=scored))
+            raise HTTPProblemError(422, "producer and sequence belong together; give both, or neither")
+        columns = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
+        return await self.service.observe(columns, producer, sequence, score)
 
     async def retract(self, request: Request) -> Response:
-        """Take one event back: the model is then as if it had never come, and the journal holds no trace of it.
+        """Undo one event: the model is then as if it had never come, and the journal holds no trace of it.
 
-        The journal is replayed without it, which takes its time. Questions are answered meanwhile, events wait.
+        The journal is replayed without it, which takes a while. Queries are answered meanwhile, events wait.
         """
-        asked = await self._asked(request, "retract")
-        return _json(
-            {"events": await self.service.undo(lambda engine: engine.retract(asked["position"], asked["index"]))}
-        )
+        body = await self._body(request, "retract")
+        return _json({"events": await self.service.undo(lambda engine: engine.retract(**body))})
 
     async def erase(self, request: Request) -> Response:
-        """Take every event of a node back, as `/v1/retract` does; a node without events is erased already."""
-        asked = await self._asked(request, "erase")
-        return _json({"events": await self.service.undo(lambda engine: engine.erase(asked["node"]))})
+        """Undo every event of a node, as `/v1/retract` does; a node without events is no error."""
+        body = await self._body(request, "erase")
+        return _json({"events": await self.service.undo(lambda engine: engine.erase(**body))})
 
     async def score(self, request: Request) -> Response:
-        """How likely links are, now or at a later time."""
-        asked = await self._asked(request, "score")
-        pairs = asked["pairs"]
+        """The probability of links, now or at a later time."""
+        pairs = (await self._body(request, "score"))["pairs"]
 
-        def answer() -> dict[str, Any]:
-            with self.service.intake.engine.live() as live:
-                times = [live.now if pair.get("time") is None else pair["time"] for pair in pairs]
-                src, dst = ([pair[end] for pair in pairs] for end in ("src", "dst"))
-                chances = self.service.intake.engine.score(src, dst, np.array(times))
-                return {"probabilities": chances.tolist(), "time": live.now}
+        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
+            src, dst = ([pair[end] for pair in pairs] for end in ("src", "dst"))
+            times = np.array([_time(pair, live) for pair in pairs])
+            return {"probabilities": engine.score(src, dst, times).tolist(), "time": live.now}
 
-        return await self._timed(answer)
+        return await self._query(answer)
 
     async def embed(self, request: Request) -> Response:
-        """Representations of nodes, now or at a later time; of a node never seen, that of a new one."""
-        asked = await self._asked(request, "embed")
+        """Embeddings of nodes, now or at a later time; a node never seen gets that of a new node."""
+        body = await self._body(request, "embed")
 
-        def answer() -> dict[str, Any]:
-            engine = self.service.intake.engine
-            with engine.live() as live:
-                time = live.now if asked.get("time") is None else asked["time"]
-                vectors = engine.embed(asked["nodes"], time)
-                known = (live.model.vocabulary.rows(asked["nodes"]) >= 0).tolist()
-            return {"embeddings": vectors.tolist(), "known": known, "time": time}
+        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
+            nodes, time = body["nodes"], _time(body, live)
+            known = (live.model.vocabulary.rows(nodes) >= 0).tolist()
+            return {"embeddings": engine.embed(nodes, time).tolist(), "known": known, "time": time}
 
-        return await self._timed(answer)
+        return await self._query(answer)
 
     async def rank(self, request: Request) -> Response:
         """The likeliest destinations of a source, best first."""
-        asked = await self._asked(request, "rank")
+        body = await self._body(request, "rank")
 
-        def answer() -> dict[str, Any]:
-            engine = self.service.intake.engine
-            with engine.live() as live:
-                time = live.now if asked.get("time") is None else asked["time"]
-                best = engine.rank(asked["src"], time, asked.get("k", 10), asked.get("among"))
-            found = [{"dst": name, "probability": chance} for name, chance in best]
-            return {"src": asked["src"], "time": time, "destinations": found}
+        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
+            time = _time(body, live)
+            best = engine.rank(body["src"], time, body.get("k", 10), body.get("candidates"))
+            found = [{"dst": name, "probability": probability} for name, probability in best]
+            return {"src": body["src"], "time": time, "destinations": found}
 
-        return await self._timed(answer)
+        return await self._query(answer)
 
     async def explain(self, request: Request) -> Response:
-        """Which past events moved the score of a link most, with signed shares."""
-        asked = await self._asked(request, "explain")
-        src, dst, limit = asked["src"], asked["dst"], asked.get("limit", 10)
+        """The past events that moved the score of a link most, with signed shares."""
+        body = await self._body(request, "explain")
+        src, dst, limit = body["src"], body["dst"], body.get("limit", 10)
 
         def answer() -> dict[str, Any]:
-            found, time = self.service.observatory.explain(src, dst, asked.get("time"), limit)
+            found, time = self.service.insights.explain(src, dst, body.get("time"), limit)
             return {
                 "src": src,
                 "dst": dst,
@@ -177,41 +170,41 @@ class Routes:
                 "base": found.base,
                 "older": found.older,
                 "causes": [vars(cause) for cause in found.causes],
-                "remembered": found.remembered,
-                "of": found.events,
+                "events_in_window": found.remembered,
+                "events_in_total": found.events,
             }
 
         return _json(await self.service.read(answer))
 
     async def node(self, request: Request) -> Response:
-        """A node's card: its history, how its embedding moved, who is near it, whom it may meet next."""
-        asked = await self._asked(request, "node")
-        return _json(await self.service.read(lambda: self.service.observatory.card(asked["node"])))
+        """A node's card: its history, how its embedding moved, similar nodes, suggested links."""
+        body = await self._body(request, "node")
+        return _json(await self.service.read(lambda: self.service.insights.card(body["node"])))
 
     async def map(self, request: Request) -> Response:
-        """Where the nodes active most recently stand on a plane through their representations."""
+        """Where the recently active nodes are on the principal plane of their embeddings."""
         _check_query(request, ())
-        return _json(await self.service.read(lambda: self.service.observatory.map()))
+        return _json(await self.service.read(lambda: self.service.insights.map()))
 
     async def live(self, request: Request) -> Response:
-        """What has just happened: pace, latency, the newest and the riskiest events."""
+        """Recent activity: throughput, latency, the newest and the riskiest events."""
         _check_query(request, ())
-        service, feed = self.service, self.service.feed
+        service, activity = self.service, self.service.activity
         return _json({
             "status": service.status(),
             "started": service.started,
-            "total": feed.total,
-            "scored": feed.scored,
-            "classifier": "risk" in service.intake.aspects,
-            "queue": service.intake.queued_batches,
-            "pace": feed.pace(),
-            "latency": {kind: feed.latency(kind) for kind in ("observe", "score")},
-            "newest": feed.newest(20),
-            "riskiest": feed.riskiest(20),
+            "total": activity.total,
+            "scored": activity.scored,
+            "classifier": service.queue.engine.has_classifier,
+            "queue": service.queue.queued_batches,
+            "pace": activity.pace(),
+            "latency": {kind: activity.latency(kind) for kind in ("observe", "score")},
+            "newest": activity.newest(20),
+            "riskiest": activity.riskiest(20),
         })  # fmt: skip
 
     async def model(self, request: Request) -> Response:
-        """The model that is served, its limits, and where the engine stands."""
+        """The model that is served, the limits of requests, and the status of the engine."""
         _check_query(request, ())
         config, settings, status = self.config, self.service.settings, self.service.status()
         return _json({
@@ -222,47 +215,52 @@ class Routes:
             "width": config.width,
             "features": config.edge_features,
             "unit": config.unit,
-            "classifier": "risk" in self.service.intake.aspects,
+            "classifier": self.service.queue.engine.has_classifier,
             "limits": {"body": settings.limits.body, "events": settings.events, "queue": settings.queue},
             "status": status,
         })  # fmt: skip
 
-    async def _timed(self, answer: Callable[[], dict[str, Any]]) -> Response:
-        """Answer a question that the page counts."""
+    async def _query(self, answer: Callable[[Engine, LiveView], dict[str, Any]]) -> Response:
+        """Answer a query to the engine, whose latency the page shows."""
+
+        def run() -> dict[str, Any]:
+            engine = self.service.queue.engine
+            with engine.live() as live:
+                return answer(engine, live)
+
         start = perf_counter()
-        found = await self.service.read(answer)
-        self.service.feed.answered(perf_counter() - start)
+        found = await self.service.read(run)
+        self.service.activity.add_query(perf_counter() - start)
         return _json(found)
 
-    async def _asked(self, request: Request, kind: str) -> dict[str, Any]:
-        """The body of a question."""
+    async def _body(self, request: Request, kind: str) -> dict[str, Any]:
+        """The validated JSON body of a request."""
         _check_query(request, ())
         given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if given != JSON:
-            raise RefusalError(415, f"Content-Type is {given[:80]!r}; send {JSON}")
+            raise HTTPProblemError(415, f"Content-Type is {given[:80]!r}; send {JSON}")
         try:
-            asked: dict[str, Any] = self.bodies[kind].validate_json(await request.body())
+            body: dict[str, Any] = self.bodies[kind].validate_json(await request.body())
         except ValidationError as error:
-            raise refusal_of_body(error) from None
-        return asked
+            raise problem_in_body(error) from None
+        return body
 
 
 def _receipt(receipt: Receipt) -> dict[str, Any]:
-    return {
-        "accepted": receipt.accepted,
-        "duplicate": receipt.duplicate,
-        "late": receipt.late,
-        "held": receipt.held,
-        "position": receipt.position,
-    }
+    return {name: value for name, value in vars(receipt).items() if name != "clock"}
+
+
+def _time(query: dict[str, Any], live: LiveView) -> float:
+    """The time of a query, or now."""
+    return live.now if query.get("time") is None else float(query["time"])
 
 
 def _check_query(request: Request, known: tuple[str, ...]) -> None:
-    """Refuse a parameter that nobody reads: a slip of the pen must not send a batch without its number."""
+    """Refuse an unknown parameter: a typo must not send a batch without its number."""
     unknown = [name for name in request.query_params if name not in known]
     if unknown:
         named = f"the parameters are {', '.join(known)}" if known else "this path has none"
-        raise RefusalError(422, f"there is no query parameter {unknown[0][:80]!r}; {named}")
+        raise HTTPProblemError(422, f"there is no query parameter {unknown[0][:80]!r}; {named}")
 
 
 def _json(value: Any) -> Response:

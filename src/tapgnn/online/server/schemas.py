@@ -1,7 +1,7 @@
-"""What goes over the wire: requests and responses as types; validation and the OpenAPI document both come from them.
+"""Request and response bodies as types; validation and the OpenAPI document both come from them.
 
-Requests are strict: a number is not a string, a truth value is not a number, an unknown field is an error, and nothing
-is infinite. The width of an event's features is that of the model that is served.
+Requests are strict: a number is not a string, a boolean is not a number, an unknown field is an error, and nothing is
+infinite. Events have as many features as the model that is served.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ MOST_QUERIES = 10_000
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
-class _Said:
-    """One message for whatever is wrong with a value, where the cases of a union would each give their own."""
+class _Message:
+    """One message for any invalid value, where the members of a union would each give their own."""
 
     def __init__(self, message: str) -> None:
         self.message = message
@@ -33,13 +33,13 @@ class _Said:
 
 Text = Annotated[str, Field(min_length=1, max_length=ID_LENGTH)]
 Whole = Annotated[int, Field(ge=-(2**63), le=2**63 - 1)]
-NodeId = Annotated[Text | Whole, _Said(f"an id is a string of 1 to {ID_LENGTH} characters or an integer of 64 bits")]
+NodeId = Annotated[Text | Whole, _Message(f"an id is a string of 1 to {ID_LENGTH} characters or an integer of 64 bits")]
 Time = Annotated[
     float,
     Field(gt=-LARGEST_TIME, lt=LARGEST_TIME),
-    _Said("a time is a finite number below 2^53 in the unit of the model's log"),
+    _Message("a time is a finite number below 2^53 in the unit of the model's log"),
 ]
-Moment = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
+QueryTime = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
 Feature = Annotated[float, Field(ge=-FEATURE_LIMIT, le=FEATURE_LIMIT)]
 
 
@@ -49,7 +49,7 @@ def event_type(width: int) -> Any:
         "src": NodeId,
         "dst": NodeId,
         "time": Time,
-        "label": NotRequired[Annotated[Whole, Field(description="The kind of event, where it is known already.")]],
+        "label": NotRequired[Annotated[Whole, Field(description="The label of the event, where it is already known.")]],
     }
     if width:
         fields["features"] = Annotated[list[Feature], Field(min_length=width, max_length=width)]
@@ -65,36 +65,36 @@ def events_adapter(width: int, most: int) -> TypeAdapter[Any]:
 
 @with_config(STRICT)
 class Pair(TypedDict):
-    """A link that is asked about."""
+    """A link to score."""
 
     src: NodeId
     dst: NodeId
-    time: NotRequired[Moment]
+    time: NotRequired[QueryTime]
 
 
 @with_config(STRICT)
 class ScoreBody(TypedDict):
-    """Links that are asked about."""
+    """Links to score."""
 
     pairs: Annotated[list[Pair], Field(min_length=1, max_length=MOST_QUERIES)]
 
 
 @with_config(STRICT)
 class EmbedBody(TypedDict):
-    """Nodes that are asked about."""
+    """Nodes to embed."""
 
     nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
-    time: NotRequired[Moment]
+    time: NotRequired[QueryTime]
 
 
 @with_config(STRICT)
 class RankBody(TypedDict):
-    """A source whose likeliest destinations are asked for, among the model's candidates or those given."""
+    """A source whose likeliest destinations are wanted, among all candidates of the model or those given."""
 
     src: NodeId
     k: NotRequired[Annotated[int, Field(ge=1, le=1_000)]]
-    time: NotRequired[Moment]
-    among: NotRequired[Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]]
+    time: NotRequired[QueryTime]
+    candidates: NotRequired[Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]]
 
 
 @with_config(STRICT)
@@ -103,20 +103,20 @@ class ExplainBody(TypedDict):
 
     src: NodeId
     dst: NodeId
-    time: NotRequired[Moment]
+    time: NotRequired[QueryTime]
     limit: NotRequired[Annotated[int, Field(ge=1, le=200)]]
 
 
 @with_config(STRICT)
 class NodeBody(TypedDict):
-    """A node whose card is asked for."""
+    """A node whose card is wanted."""
 
     node: NodeId
 
 
 @with_config(STRICT)
 class RetractBody(TypedDict):
-    """An event that never happened: the position of its batch, from the receipt, and its index in it."""
+    """An event to undo: the position of its batch, from the receipt, and its index in the batch."""
 
     position: Annotated[int, Field(ge=1, le=2**63 - 1)]
     index: Annotated[int, Field(ge=0, le=2**31 - 1)]
@@ -124,7 +124,7 @@ class RetractBody(TypedDict):
 
 @with_config(STRICT)
 class EraseBody(TypedDict):
-    """A node of which no trace may stay."""
+    """A node to erase."""
 
     node: NodeId
 
@@ -149,44 +149,47 @@ class Problem(TypedDict):
     type: NotRequired[
         Annotated[
             str,
-            Field(description=f"`{NOTHING_TAKEN}`: send it again. `{OUTCOME_UNKNOWN}`: only with its sequence."),
+            Field(description=f"`{NOTHING_TAKEN}`: resend it. `{OUTCOME_UNKNOWN}`: resend it only with its sequence."),
         ]
     ]
 
 
-class Observed(TypedDict):
-    """What became of a batch of events that is now durable and applied."""
+class ObserveResponse(TypedDict):
+    """The receipt of a batch that is durable and applied."""
 
-    accepted: Annotated[int, Field(description="Events that are in the journal now.")]
-    duplicate: Annotated[bool, Field(description="The batch was there already; nothing was done.")]
-    late: Annotated[int, Field(description="Events older than the clock, merged or dropped by the policy.")]
+    accepted: Annotated[int, Field(description="Events added to the journal.")]
+    duplicate: Annotated[bool, Field(description="The batch was in the journal already; nothing was done.")]
+    late: Annotated[int, Field(description="Events older than the clock, merged into the present instant.")]
     held: Annotated[int, Field(description="Events that wait for their instant to close.")]
-    position: Annotated[int, Field(description="The place of the batch in the journal.")]
+    position: Annotated[int, Field(description="The position of the batch in the journal.")]
 
 
-class Undone(TypedDict):
-    """What was taken back."""
+class UndoResponse(TypedDict):
+    """What was undone."""
 
-    events: Annotated[int, Field(description="Events that are in the journal and in the model no more.")]
-
-
-class Scored(TypedDict):
-    """How likely links are."""
-
-    probabilities: list[float]
-    time: Annotated[float, Field(description="The moment for pairs that named none.")]
+    events: Annotated[int, Field(description="The number of events removed from the journal and the model.")]
 
 
-class ScoredAndObserved(TypedDict):
-    """What the model thought of events before it learnt of them, and what became of them."""
+class ScoreResponse(TypedDict):
+    """Probabilities of links."""
 
     probabilities: list[float]
-    risks: Annotated[list[float] | None, Field(description="Of the rare label, where the model has a classifier.")]
-    receipt: Observed
+    time: Annotated[float, Field(description="The time of pairs without one.")]
 
 
-class Embedded(TypedDict):
-    """Representations z(v, t), one row a node."""
+class ScoreThenObserveResponse(TypedDict):
+    """Scores of events from before the model learnt of them, and the receipt."""
+
+    probabilities: list[float]
+    risks: Annotated[
+        list[float] | None,
+        Field(description="Predicted probability of the rare label, where the model has a classifier."),
+    ]
+    receipt: ObserveResponse
+
+
+class EmbedResponse(TypedDict):
+    """Embeddings z(v, t), one row a node."""
 
     embeddings: list[list[float]]
     known: Annotated[list[bool], Field(description="Whether the node was ever seen.")]
@@ -194,110 +197,109 @@ class Embedded(TypedDict):
 
 
 class Destination(TypedDict):
-    """A node, and how likely the link to it is."""
+    """A node and the probability of the link to it."""
 
     dst: str | int
     probability: float
 
 
-class Ranked(TypedDict):
-    """Likely destinations, best first."""
+class RankResponse(TypedDict):
+    """The likeliest destinations, best first."""
 
     src: str | int
     time: float
     destinations: list[Destination]
 
 
-class Cause(TypedDict):
-    """A past event and what it did to the score."""
+class TimedLink(TypedDict):
+    """A link at a time."""
 
     src: str | int
     dst: str | int
     time: float
+
+
+class CauseItem(TimedLink):
+    """A past event and what it did to the score."""
+
     effect: Annotated[float, Field(description="Logit with it minus logit without it; positive raised the score.")]
     share: Annotated[float, Field(description="The effect over the sum of all absolute effects.")]
     embedding: Annotated[float, Field(description="What it adds to the logit through the last layer's sums.")]
-    without: Annotated[float, Field(description="The probability, had it not happened.")]
-    exact: Annotated[bool, Field(description="False where an older event than those remembered would be needed.")]
+    without: Annotated[float, Field(description="The probability without the event.")]
+    exact: Annotated[bool, Field(description="False where an event older than the window would be needed.")]
 
 
-class Explained(TypedDict):
+class ExplainResponse(TimedLink):
     """Why a link has its score."""
 
-    src: str | int
-    dst: str | int
-    time: float
     probability: float
     logit: float
     base: Annotated[float, Field(description="The logit with empty sums in the last layer.")]
-    older: Annotated[float, Field(description="What all events before those remembered add through the sums.")]
-    causes: list[Cause]
-    remembered: Annotated[int, Field(description="How many past events of the two nodes were looked at.")]
-    of: Annotated[int, Field(description="How many they have had in all.")]
+    older: Annotated[float, Field(description="What all events before the window add through the sums.")]
+    causes: list[CauseItem]
+    events_in_window: Annotated[int, Field(description="Past events of the two nodes in the window.")]
+    events_in_total: Annotated[int, Field(description="All past events of the two nodes.")]
 
 
-class Arrival(TypedDict):
-    """An event that arrived, and what the model thought of it before it learnt of it."""
+class RecentEvent(TimedLink):
+    """A recent event and its scores from before the model learnt of it."""
 
-    src: str | int
-    dst: str | int
-    time: float
     probability: float | None
-    risk: Annotated[float | None, Field(description="Of the rare label; without a classifier, 1 - probability.")]
+    risk: Annotated[
+        float | None,
+        Field(description="Predicted probability of the rare label; without a classifier, 1 - probability."),
+    ]
 
 
-class Second(TypedDict):
-    """One of the last seconds."""
+class ActivitySecond(TypedDict):
+    """Events and slowest batch of one of the last seconds."""
 
     second: float
     events: float
     slowest: float
 
 
-class Lives(TypedDict):
-    """What has just happened."""
+class LiveResponse(TypedDict):
+    """Recent activity."""
 
     status: dict[str, Any]
     started: float
     total: Annotated[int, Field(description="Events since this process started.")]
-    scored: Annotated[int, Field(description="How many of them there was time to score.")]
+    scored: Annotated[int, Field(description="Events that were scored before they were applied.")]
     classifier: bool
-    queue: Annotated[int, Field(description="Batches that wait.")]
-    pace: list[Second]
+    queue: Annotated[int, Field(description="Batches in the queue.")]
+    pace: list[ActivitySecond]
     latency: Annotated[dict[str, dict[str, float | None]], Field(description="Percentiles in milliseconds.")]
-    newest: list[Arrival]
-    riskiest: list[Arrival]
+    newest: list[RecentEvent]
+    riskiest: list[RecentEvent]
 
 
-class Past(TypedDict):
-    """A past event of a node, and how far its embedding then is from the present one: 1 - cosine."""
+class NodeEvent(TimedLink):
+    """A past event of a node; drift is 1 - cosine of its embedding after the event with the present one."""
 
-    src: str | int
-    dst: str | int
-    time: float
     drift: float
 
 
 class Neighbour(TypedDict):
-    """A node whose embedding points in a similar direction; likeness is the cosine."""
+    """A node with a similar embedding; similarity is the cosine."""
 
     node: str | int
-    likeness: float
+    similarity: float
 
 
-class Card(TypedDict):
-    """What is known of a node."""
+class NodeResponse(TypedDict):
+    """The card of a node."""
 
     node: str | int
     time: float
     as_source: int
     as_destination: int
-    events: list[Past]
+    events: list[NodeEvent]
     nearest: list[Neighbour]
     suggested: list[Destination]
 
 
-class Spot(TypedDict):
+class MapNode(TypedDict):
     """A node on the map."""
 
     node: str | int
@@ -307,14 +309,14 @@ class Spot(TypedDict):
     received: int
 
 
-class Mapped(TypedDict):
-    """The nodes active most recently on the principal plane of their representations."""
+class MapResponse(TypedDict):
+    """The recently active nodes on the principal plane of their embeddings."""
 
     time: float
-    nodes: list[Spot]
+    nodes: list[MapNode]
 
 
-class About(TypedDict):
+class ModelResponse(TypedDict):
     """The model that is served."""
 
     version: str
@@ -322,8 +324,8 @@ class About(TypedDict):
     kernel: str
     layers: int
     width: int
-    features: Annotated[int, Field(description="How many each event must have.")]
-    unit: Annotated[float, Field(description="The shortest pause that matters, in the unit of time.")]
+    features: Annotated[int, Field(description="The number of features that each event must have.")]
+    unit: Annotated[float, Field(description="The time resolution of the model, in the unit of its log.")]
     classifier: bool
     limits: dict[str, int]
     status: dict[str, Any]

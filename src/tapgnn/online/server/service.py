@@ -1,4 +1,4 @@
-"""The service: one engine with its intake, its readers, its sources and what is kept to watch it."""
+"""The service behind the routes: one engine with its ingest queue, reader threads, sources, and recent activity."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
 
 from tapgnn.errors import OverloadError, TapgnnError
 from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.ingest import Outcome, Request
 from tapgnn.online.engine.warm_up import warm_up
-from tapgnn.online.server.ingest_queue import Intake, Job, Taken
+from tapgnn.online.journal.record import Offset
+from tapgnn.online.server.ingest_queue import IngestQueue
 from tapgnn.online.server.middleware import Limits
-from tapgnn.online.server.node_insights import Observatory
-from tapgnn.online.server.prometheus_metrics import Metrics
-from tapgnn.online.server.recent_activity import Feed
+from tapgnn.online.server.node_insights import NodeInsights
+from tapgnn.online.server.prometheus_metrics import ServerMetrics
+from tapgnn.online.server.recent_activity import RecentActivity
 from tapgnn.online.server.tokens import Tokens
-from tapgnn.online.sources import Place, Source
+from tapgnn.online.sources import EventSource
 
 _log = logging.getLogger("tapgnn.online.server")
 
@@ -31,51 +34,53 @@ UNDO_SECONDS = 5
 
 
 @dataclass(frozen=True)
-class Settings:
+class ServerSettings:
     """How a server behaves; see `tapgnn serve --help`.
 
-    events            most events of one request
-    queue, waiting    most batches and most events that wait
-    questions         most questions that wait
-    window            latest events that are kept to explain scores
-    watch             so many events a second are scored before they are applied, for the page
+    events                 most events of one request
+    queue, queued_events   most batches and most events in the queue
+    queries                most queries that wait
+    window                 latest events that are kept to explain scores
+    scored_per_second      events scored before they are applied, for the page
     """
 
     tokens: Tokens | None = None
     limits: Limits = field(default_factory=Limits)
     events: int = 10_000
     queue: int = 256
-    waiting: int = 200_000
-    questions: int = 256
+    queued_events: int = 200_000
+    queries: int = 256
     window: int = 10_000
-    watch: float = 1_000.0
+    scored_per_second: float = 1_000.0
 
 
 class Service:
     """Everything behind the routes."""
 
-    def __init__(self, open_engine: Callable[[], Engine], settings: Settings, sources: Sequence[Source] = ()) -> None:
+    def __init__(
+        self, open_engine: Callable[[], Engine], settings: ServerSettings, sources: Sequence[EventSource] = ()
+    ) -> None:
         self.settings = settings
-        self.feed = Feed()
+        self.activity = RecentActivity()
         self._open_engine = open_engine
-        self.intake = Intake(self._open, settings.queue, settings.waiting, self._observed)
-        self.metrics = Metrics(self.intake, sources, lambda: self.trouble is None)
+        self.queue = IngestQueue(self._open, settings.queue, settings.queued_events)
+        self.metrics = ServerMetrics(self.queue, sources, lambda: self.unavailable_reason is None)
         self.failure: TapgnnError | None = None
         self.on_failure: Callable[[], None] = lambda: None
         self.started = time.time()
-        self._observatory: Observatory | None = None
+        self._insights: NodeInsights | None = None
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="tapgnn-reader")
         self._rewriter = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-rewriter")
         self._undoing = False
-        self._asked = 0
-        self._allowance, self._watched = 0.0, 0.0
+        self._queries = 0
+        self._budget, self._budget_time = 0.0, 0.0
         self._sources = sources
         self._stop = threading.Event()
         self._followers = ThreadPoolExecutor(max(1, len(sources)), thread_name_prefix="tapgnn-source")
 
     def start(self) -> None:
-        """Open the engine in the background; `trouble` is None when its journal is replayed."""
-        self.intake.start().add_done_callback(self._opened)
+        """Open the engine in the background; `unavailable_reason` is None when its journal is replayed."""
+        self.queue.start().add_done_callback(self._opened)
 
     def _open(self) -> Engine:
         """The engine, with everything around it that needs it."""
@@ -83,7 +88,7 @@ class Service:
         try:
             with engine.live() as live:
                 warm_up(live.model)
-            self._observatory = Observatory(engine, self.settings.window)
+            self._insights = NodeInsights(engine, self.settings.window)
         except BaseException:
             engine.close()
             raise
@@ -101,64 +106,84 @@ class Service:
         error = work.exception()
         if error is None:
             return False
-        told = error if isinstance(error, TapgnnError) else TapgnnError(f"the server broke: {error!r}")
-        _log.error("failed", extra={"fields": {"reason": str(told)}}, exc_info=None if told is error else error)
-        self.failure = told
+        failure = error if isinstance(error, TapgnnError) else TapgnnError(f"internal error: {error!r}")
+        _log.error("failed", extra={"fields": {"reason": str(failure)}}, exc_info=None if failure is error else error)
+        self.failure = failure
         self.on_failure()
         return True
 
-    def _follow(self, source: Source, engine: Engine) -> None:
-        """Let a source deliver; one that fails stops the server, because its events would be missing."""
+    def _follow(self, source: EventSource, engine: Engine) -> None:
+        """Read a source; one that fails stops the server, because its events would be missing."""
 
-        def deliver(columns: Mapping[str, Any], place: Place | None) -> None:
-            size = len(columns["time"])
-            self.intake.submit_patiently(Job(columns, size, place=place, scored=self.watches(size)), self._stop)
+        def deliver(columns: Mapping[str, Any], offset: Offset | None) -> None:
+            self.queue.submit_and_wait(self._request(columns, offset=offset), self._stop)
 
         source.run(deliver, engine.offsets(), self._stop)
         _log.info("source ended", extra={"fields": {"source": source.name}})
 
     def close(self) -> None:
-        """Stop the sources, finish what is queued, checkpoint."""
+        """Stop the sources, drain the queue, checkpoint."""
         self._stop.set()
         self._followers.shutdown(wait=True)
         self._rewriter.shutdown(wait=True)
-        self.intake.close()
+        self.queue.close()
         self._readers.shutdown(wait=True)
         _log.info("closed")
 
     @property
-    def trouble(self) -> str | None:
-        """Why no events are taken, None while the server is ready."""
-        return self.intake.trouble if self.failure is None else str(self.failure)
+    def unavailable_reason(self) -> str | None:
+        """Why no events are accepted, None while the server is ready."""
+        return self.queue.unavailable_reason if self.failure is None else str(self.failure)
 
     @property
-    def observatory(self) -> Observatory:
-        """What needs the window of recent events."""
-        if self._observatory is None:
+    def insights(self) -> NodeInsights:
+        """The queries that need the window of recent events."""
+        if self._insights is None:
             # Says why it is not there yet.
-            _ = self.intake.engine
-            raise TapgnnError("the window of recent events is not there yet; ask again")
-        return self._observatory
+            _ = self.queue.engine
+            raise TapgnnError("the window of recent events is not there yet; retry")
+        return self._insights
 
-    def watches(self, size: int) -> bool:
+    async def observe(
+        self, columns: Mapping[str, Any], producer: str | None, sequence: int | None, score: bool
+    ) -> Outcome:
+        """Queue a batch and wait until it is durable and applied."""
+        return await asyncio.wrap_future(self.queue.submit(self._request(columns, producer, sequence, score=score)))
+
+    def _request(
+        self,
+        columns: Mapping[str, Any],
+        producer: str | None = None,
+        sequence: int | None = None,
+        offset: Offset | None = None,
+        score: bool = False,
+    ) -> Request:
+        """A batch whose outcome is recorded, scored where it is asked for or the page has a budget for it."""
+        score = score or self._takes_from_budget(len(columns["time"]))
+        request = Request(columns, producer, sequence, offset, score, score and self.queue.engine.has_classifier)
+        request.answer.add_done_callback(partial(self._record, request))
+        return request
+
+    def _takes_from_budget(self, size: int) -> bool:
         """Whether a batch is scored for the page: so many events a second, and none while other batches wait."""
-        now = time.monotonic()
-        self._allowance = min(self._allowance + (now - self._watched) * self.settings.watch, self.settings.watch)
-        self._watched = now
-        if self._allowance <= 0 or self.intake.queued_batches > 1:
+        now, most = time.monotonic(), self.settings.scored_per_second
+        self._budget = min(self._budget + (now - self._budget_time) * most, most)
+        self._budget_time = now
+        if self._budget <= 0 or self.queue.queued_batches > 1:
             return False
-        self._allowance -= size
+        self._budget -= size
         return True
 
-    async def write(self, job: Job) -> Taken:
-        """Queue a batch and wait until it is durable and applied."""
-        return await asyncio.wrap_future(self.intake.submit(job))
+    def _record(self, request: Request, answer: Future[Outcome]) -> None:
+        if not answer.cancelled() and answer.exception() is None:
+            self.metrics.add_batch(request, answer.result())
+            self.activity.add_batch(request, answer.result())
 
     async def undo(self, work: Callable[[Engine], int]) -> int:
-        """Take events back, one request at a time; gives how many. What is kept to watch the stream is forgotten."""
+        """Undo events, one request at a time; gives how many. Recent activity is cleared."""
         if self._undoing:
-            raise OverloadError(f"other events are being taken back; try again in {UNDO_SECONDS} s", UNDO_SECONDS)
-        engine = self.intake.engine
+            raise OverloadError(f"other events are being undone; retry in {UNDO_SECONDS} s", UNDO_SECONDS)
+        engine = self.queue.engine
         self._undoing = True
         working = self._rewriter.submit(self._undo, work, engine)
         working.add_done_callback(lambda _: setattr(self, "_undoing", False))
@@ -166,33 +191,29 @@ class Service:
 
     def _undo(self, work: Callable[[Engine], int], engine: Engine) -> int:
         with engine.live() as live:
-            before = live.fold
+            before = live.live_state
         try:
             return work(engine)
         finally:
             with engine.live() as live:
-                switched = live.fold is not before
+                switched = live.live_state is not before
             if switched:
-                self.feed.clear()
-                self.observatory.forget()
+                self.activity.clear()
+                self.insights.clear()
 
-    async def read(self, question: Callable[..., Answer], *arguments: Any) -> Answer:
-        """Ask in a thread of the readers; too many questions at once are refused."""
-        if self._asked >= self.settings.questions:
-            raise OverloadError(f"{self._asked} questions are waiting; try again in 1 s", 1)
-        self._asked += 1
+    async def read(self, query: Callable[[], Answer]) -> Answer:
+        """Run a query in a reader thread; too many at once are refused."""
+        if self._queries >= self.settings.queries:
+            raise OverloadError(f"{self._queries} queries are waiting; retry in 1 s", 1)
+        self._queries += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers, question, *arguments)
+            return await asyncio.get_running_loop().run_in_executor(self._readers, query)
         finally:
-            self._asked -= 1
+            self._queries -= 1
 
     def status(self) -> dict[str, Any]:
-        """What the engine says of itself, with what is not a finite number left out."""
-        status = self.intake.engine.status()
+        """The status of the engine, with None for what is not a finite number."""
+        status = self.queue.engine.status()
         return {
             key: None if isinstance(value, float) and not np.isfinite(value) else value for key, value in status.items()
         }
-
-    def _observed(self, job: Job, taken: Taken) -> None:
-        self.metrics.observed(job, taken)
-        self.feed.observed(job, taken)

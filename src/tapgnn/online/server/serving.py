@@ -1,7 +1,7 @@
-"""Running the server: one process, loopback unless there are tokens, and an orderly end.
+"""Running the server: one process, loopback only unless there are tokens, and a clean shutdown.
 
-SIGTERM and Ctrl-C: no new connections, the requests under way are answered, the queue runs dry, the engine writes its
-last checkpoint, and the process ends with code 0.
+On SIGTERM and Ctrl-C no new connections are accepted, open requests are answered, the queue is drained, the engine
+writes its last checkpoint, and the process exits with code 0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def check_address(host: str, secured: bool) -> None:
 
 
 def make_server(service: Service, config: Config) -> uvicorn.Server:
-    """A server that has not started; it stops by itself when the service fails."""
+    """A server that is not yet started; it stops when the service fails."""
     settings = uvicorn.Config(
         make_app(service, config),
         log_config=None,
@@ -52,14 +52,14 @@ def make_server(service: Service, config: Config) -> uvicorn.Server:
 def run(
     service: Service, config: Config, host: str = "127.0.0.1", port: int = 8000, announce: Callable[[str], None] = print
 ) -> None:
-    """Serve until told to stop; an engine that cannot be opened, or a source that fails, is raised at the end."""
+    """Serve until told to stop; raises what stopped the service, such as a journal or a source that failed."""
     check_address(host, service.settings.tokens is not None)
-    # Two threads share the interpreter; the one that answers must not wait long for the one that learns.
+    # Reader and writer threads share the interpreter; a query must not wait long for the writer.
     sys.setswitchinterval(0.0005)
     server, listening = make_server(service, config), listen(host, port)
 
     def nothing(*_: Any) -> None:
-        """uvicorn raises the signal once more when it has stopped; there is nothing left to do then."""
+        """Ignore the signal, which uvicorn raises again when it has stopped."""
 
     before = {kind: signal.signal(kind, nothing) for kind in (signal.SIGTERM, signal.SIGINT)}
     announce(address(listening))
@@ -87,7 +87,7 @@ def listen(host: str, port: int) -> socket.socket:
         listening = socket.socket(found[0], socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(found[4])
-        # From here on who connects waits, and is not turned away.
+        # From here on clients wait for the server instead of being refused.
         listening.listen(1_024)
     except (OSError, OverflowError) as error:
         if listening is not None:

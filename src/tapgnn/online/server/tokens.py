@@ -3,7 +3,7 @@
     token = "tg_" + 32 random bytes            the file holds sha256(token), never the token
 
 A token carries 256 random bits, so that one plain hash is as good as a slow one. A presented token is compared with
-every entry in constant time, whether or not one fits. Scope `write` includes `read`.
+every entry in constant time, whether or not one matches. Scope `write` includes `read`.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ FORMAT = 1
 
 
 @dataclass(frozen=True)
-class Entry:
-    """What is kept of a token: a name to know it by, what it may do, its hash, when it was made."""
+class TokenEntry:
+    """What is stored of a token: a name, its scope, its hash, and when it was created."""
 
     name: str
     scope: Scope
@@ -43,20 +43,20 @@ class Tokens:
     ('read', None, False)
     """
 
-    def __init__(self, entries: list[Entry] | None = None) -> None:
+    def __init__(self, entries: list[TokenEntry] | None = None) -> None:
         self.entries = list(entries or [])
 
     def add(self, scope: Scope, name: str = "") -> str:
-        """Make a token and keep its hash; the text that comes back is not kept anywhere."""
+        """Make a token and keep its hash; the token itself is returned and not kept."""
         if scope not in SCOPES:
             raise ConfigError(f"a token has scope {' or '.join(SCOPES)}, not {scope!r}")
         text = "tg_" + secrets.token_urlsafe(32)
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        self.entries.append(Entry(name or f"{scope}-{len(self.entries) + 1}", scope, _digest(text), now))
+        self.entries.append(TokenEntry(name or f"{scope}-{len(self.entries) + 1}", scope, _digest(text), now))
         return text
 
     def scope_of(self, text: str) -> Scope | None:
-        """What a presented token may do, None where it is not one of these."""
+        """The scope of a presented token, None where it is not one of these."""
         shown, found = _digest(text), None
         for entry in self.entries:
             if hmac.compare_digest(shown, entry.sha256):
@@ -73,7 +73,7 @@ class Tokens:
         """Read what `save` wrote; a file with anything else in it is refused."""
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-            entries = [Entry(**entry) for entry in content["tokens"]]
+            entries = [TokenEntry(**entry) for entry in content["tokens"]]
         except OSError as error:
             raise ConfigError(
                 f"{path} cannot be read ({error.strerror}); make one with 'tapgnn token new --file {path}'"

@@ -1,8 +1,8 @@
-"""Sources: where events come from beside HTTP, a file that grows, standard input, or a topic of Kafka.
+"""Sources of events beside HTTP: a growing file, standard input, or a Kafka topic.
 
-A source hands over batches with the place that it has reached (`deliver`), and is told by the journal where it stood
-when it begins. Batch and place are kept in one transaction, so that after any crash a source goes on exactly where the
-journal ends. Places never go to a broker or to a file of their own.
+A source delivers batches together with the offset it has reached. Batch and offset go into the journal in one
+transaction, and the journal tells the source where to start, so that after any crash it resumes exactly where the
+journal ends. Offsets are never committed to a broker or kept in a file of their own.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
-Place = tuple[str, int, int]
-Deliver = Callable[[Mapping[str, Any], Place | None], None]
-Places = Mapping[tuple[str, int], int]
+from tapgnn.online.journal.record import Offset
+
+Deliver = Callable[[Mapping[str, Any], Offset | None], None]
+Offsets = Mapping[tuple[str, int], int]
 
 
-class Source(Protocol):
-    """Something that gives events until it ends or is told to stop."""
+class EventSource(Protocol):
+    """Something that delivers events until it ends or is told to stop."""
 
     name: str
 
-    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
-        """Deliver what comes after `places`; `deliver` returns when a batch is safe, and raises when it is refused."""
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+        """Deliver what comes after `offsets`; `deliver` returns when a batch is durable, and raises if refused."""
 
     def lag(self) -> int | None:
-        """How much is known to be waiting (bytes, messages), None where nobody knows."""
+        """How much is waiting (bytes, messages), None where it is unknown."""

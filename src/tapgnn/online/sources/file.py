@@ -1,8 +1,8 @@
-"""A file that grows, read as it does, and standard input.
+"""A growing file, read as it grows, and standard input.
 
-A place in a file is (the file, its identity, bytes read). The identity is a hash of the first event, so that a file
-which was rotated away or written anew, while anybody looked or not, is another file: it is read from its start, and a
-remark says so. Only whole lines count; the rest of a line is waited for.
+The offset of a file is (its name, its identity, bytes read). The identity is a hash of the first event, so that a file
+that was rotated or rewritten, even while nothing was running, is another file: it is read from its start, and a warning
+is logged. Only complete lines count.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tapgnn.errors import DataError
-from tapgnn.online.sources import Deliver, Places
-from tapgnn.online.sources.line_parser import RowReader
+from tapgnn.online.sources import Deliver, Offsets
+from tapgnn.online.sources.line_parser import LineParser
 
 _log = logging.getLogger("tapgnn.online.sources")
 
@@ -28,7 +28,7 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", 
 
 
 class FileSource:
-    """The lines of a file, now and later; looks for more every `pause` seconds."""
+    """The lines of a growing file; looks for more every `pause` seconds."""
 
     def __init__(
         self, path: str | Path, format: str | None = None, skip_bad_rows: bool = False, pause: float = 0.2
@@ -37,18 +37,20 @@ class FileSource:
         self.name = f"file:{self.path}"
         found = format or FORMATS.get(self.path.suffix.lower())
         if found is None:
-            raise DataError(f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file of events")
-        self._reader: Callable[[], RowReader] = lambda: RowReader(self.path.name, found, skip_bad_rows)
+            raise DataError(
+                f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file with one of these extensions"
+            )
+        self._parser: Callable[[], LineParser] = lambda: LineParser(self.path.name, found, skip_bad_rows)
         self._pause = pause
         self._waiting: int | None = None
 
     def lag(self) -> int | None:
-        """Bytes that are there and not yet delivered."""
+        """Bytes not yet delivered."""
         return self._waiting
 
-    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
-        """Follow the file, through rotations, until told to stop."""
-        known = dict(places)
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+        """Follow the file, across rotations, until told to stop."""
+        known = dict(offsets)
         while not stop.is_set():
             try:
                 stream = open(self.path, "rb")  # noqa: SIM115
@@ -63,9 +65,9 @@ class FileSource:
     def _follow(
         self, stream: BinaryIO, deliver: Deliver, known: dict[tuple[str, int], int], stop: threading.Event
     ) -> None:
-        """Read one file until it is replaced or cut short."""
-        reader = self._reader()
-        start = self._start(stream, reader, stop)
+        """Read one file until it is replaced or truncated."""
+        parser = self._parser()
+        start = self._start(stream, parser, stop)
         if start is None:
             return
         begin, number, identity = start
@@ -86,55 +88,55 @@ class FileSource:
             if not cut:
                 if len(rest) > LONGEST_LINE:
                     raise DataError(
-                        f"{self.path.name} line {number}: the line never ends; one event per line is expected"
+                        f"{self.path.name} line {number}: the line is too long; one event per line is expected"
                     )
                 continue
             lines, rest = rest[:cut].split(b"\n")[:-1], rest[cut:]
             at += cut
-            columns = reader.read(lines, number)
+            columns = parser.parse(lines, number)
             number += len(lines)
             known[self.name, identity] = at
             if columns is not None:
                 deliver(columns, (self.name, identity, at))
 
-    def _resume(self, stream: BinaryIO, begin: int, identity: int, known: Places) -> int:
-        """How far this very file was read before; its first event where it was not, or was cut since."""
+    def _resume(self, stream: BinaryIO, begin: int, identity: int, known: Offsets) -> int:
+        """How far this very file was read before; its first event where it was not, or was truncated since."""
         at, size = known.get((self.name, identity), begin), os.fstat(stream.fileno()).st_size
         if at > size:
-            _log.warning("%s is shorter than what was read of it (%d of %d bytes): it was cut, and is read anew",
+            _log.warning("%s was truncated (%d bytes, %d were read): it is read from its start",
                          self.path.name, size, at)  # fmt: skip
             at = begin
         elif known and at == begin and any(key[0] == self.name for key in known):
-            _log.warning("%s is another file than the one read before: it is read from its start", self.path.name)
+            _log.warning("%s is not the file that was read before: it is read from its start", self.path.name)
         return at
 
-    def _start(self, stream: BinaryIO, reader: RowReader, stop: threading.Event) -> tuple[int, int, int] | None:
-        """Where the first event begins, its line, and the identity of the file; waits until there is one."""
+    def _start(self, stream: BinaryIO, parser: LineParser, stop: threading.Event) -> tuple[int, int, int] | None:
+        """Where the first event starts, its line, and the identity of the file; waits until there is one."""
         while not stop.is_set():
             stream.seek(0)
             lines = stream.read(LONGEST_LINE).split(b"\n")[:-1]
-            wanted = 2 if reader.wants_header else 1
+            wanted = 2 if parser.needs_header else 1
             if len(lines) >= wanted:
-                if reader.wants_header:
-                    reader.header(lines[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r"))
+                if parser.needs_header:
+                    parser.read_header(lines[0].removeprefix(b"\xef\xbb\xbf").rstrip(b"\r"))
                 begin = len(lines[0]) + 1 if wanted == 2 else 0
                 return begin, wanted, zlib.crc32(lines[wanted - 1])
             if os.fstat(stream.fileno()).st_size >= LONGEST_LINE:
-                raise DataError(f"{self.path.name} line 1: the line never ends; one event per line is expected")
+                raise DataError(f"{self.path.name} line 1: the line is too long; one event per line is expected")
             if self._is_gone(stream, 0):
                 return None
             stop.wait(self._pause)
         return None
 
     def _is_gone(self, stream: BinaryIO, at: int) -> bool:
-        """Whether the name now stands for another file, or the file has become shorter than what was read."""
+        """Whether the file was replaced, or became shorter than what was read."""
         own = os.fstat(stream.fileno())
         try:
             there = os.stat(self.path)
         except FileNotFoundError:
             return False
         if (own.st_dev, own.st_ino) != (there.st_dev, there.st_ino):
-            _log.warning("%s was replaced by another file, which is read from its start", self.path.name)
+            _log.warning("%s was replaced: the new file is read from its start", self.path.name)
             return True
         return own.st_size < at
 
@@ -146,46 +148,46 @@ class StreamSource:
         self, stream: BinaryIO, format: str = "jsonl", name: str = "stdin", skip_bad_rows: bool = False
     ) -> None:
         self.name = name
-        self._stream, self._reader = stream, RowReader(name, format, skip_bad_rows)
+        self._stream, self._parser = stream, LineParser(name, format, skip_bad_rows)
 
     def lag(self) -> int | None:
-        """Nobody knows what a stream still has to say."""
+        """Unknown for a stream."""
         return None
 
-    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Read to the end; a last line without a line end counts."""
         number, rest = 1, b""
         # read1 gives what is there, so that a line is not kept waiting for a full block.
         read = getattr(self._stream, "read1", self._stream.read)
         while not stop.is_set():
-            if not self._has_come():
+            if not self._has_data():
                 continue
             block = read(BLOCK)
             rest += block
             cut = rest.rfind(b"\n") + 1 if block else len(rest)
             if not cut and len(rest) > LONGEST_LINE:
-                raise DataError(f"{self.name} line {number}: the line never ends; one event per line is expected")
+                raise DataError(f"{self.name} line {number}: the line is too long; one event per line is expected")
             lines, rest = rest[:cut].removesuffix(b"\n").split(b"\n") if cut else [], rest[cut:]
-            if lines and self._reader.wants_header:
-                self._reader.header(lines.pop(0).rstrip(b"\r"))
+            if lines and self._parser.needs_header:
+                self._parser.read_header(lines.pop(0).rstrip(b"\r"))
                 number += 1
-            columns = self._reader.read(lines, number) if lines else None
+            columns = self._parser.parse(lines, number) if lines else None
             number += len(lines)
             if columns is not None:
                 deliver(columns, None)
             if not block:
                 return
 
-    def _has_come(self) -> bool:
-        """Wait a little for the stream; whether there is something to read, or its end."""
+    def _has_data(self) -> bool:
+        """Wait briefly; whether there is something to read, or the end of the stream."""
         try:
             return bool(select.select([self._stream.fileno()], [], [], 0.2)[0])
         except (OSError, ValueError):
-            return True  # not a stream of the system: it never keeps anybody waiting
+            return True  # not a stream of the operating system: reading it never blocks
 
 
 def _count_lines(stream: BinaryIO, size: int) -> int:
-    """The line ends among the next bytes, which are passed."""
+    """The number of line ends in the next bytes, which are skipped."""
     count = 0
     while size > 0 and (block := stream.read(min(BLOCK, size))):
         count += block.count(b"\n")

@@ -1,9 +1,9 @@
-"""A topic of Kafka, one JSON event a message.
+"""A Kafka topic, one JSON event a message.
 
 The next offset of each partition is kept in the journal, in the transaction of the events before it, and never in the
-broker: nothing is lost and nothing is read twice, whatever dies. Partitions are read side by side; where their clocks
-differ, the engine's re-order buffer (late='buffer') puts the events in order. Partitions that are added to the topic
-later are read too, from their beginning.
+broker: nothing is lost and nothing is read twice, whatever crashes. Partitions are read in parallel; where their clocks
+differ, the late policy 'buffer' puts the events in order. Partitions that are added to the topic later are read too,
+from their beginning.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from time import monotonic
 from typing import Any
 
 from tapgnn.errors import ConfigError, DataError
-from tapgnn.online.sources import Deliver, Places
-from tapgnn.online.sources.line_parser import RowReader
+from tapgnn.online.sources import Deliver, Offsets
+from tapgnn.online.sources.line_parser import LineParser
 
 MOST_MESSAGES = 1_000
 
 
 class KafkaSource:
-    """All partitions of a topic, from where the journal ends; a topic read for the first time from its beginning."""
+    """All partitions of a topic, from the offsets in the journal; a new topic from its beginning."""
 
     def __init__(
         self,
@@ -31,14 +31,16 @@ class KafkaSource:
         patience: float = 30.0,
         refresh: float = 30.0,
     ) -> None:
-        """`options` go to librdkafka as they are; a broker that is silent for `patience` seconds is an error.
+        """`options` go to librdkafka as they are; a broker that does not answer for `patience` seconds is an error.
 
-        Every `refresh` seconds the broker is asked for partitions that are new.
+        Every `refresh` seconds the broker is asked for new partitions.
         """
         try:
             import confluent_kafka
         except ImportError:
-            raise ConfigError("Kafka needs the package confluent-kafka; run pip install 'tapgnn[kafka]'") from None
+            raise ConfigError(
+                "Kafka sources need confluent-kafka; install it with pip install 'tapgnn[kafka]'"
+            ) from None
         self._kafka: Any = confluent_kafka
         self.name, self.topic, self.servers = f"kafka:{topic}", topic, servers
         self._skip = skip_bad_rows
@@ -46,15 +48,15 @@ class KafkaSource:
         self._waiting: int | None = None
 
     def lag(self) -> int | None:
-        """Messages that the broker has and that are not yet delivered."""
+        """Messages not yet delivered."""
         return self._waiting
 
-    def run(self, deliver: Deliver, places: Places, stop: threading.Event) -> None:
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Follow the topic until told to stop."""
         kafka = self._kafka
         settings = {
             "bootstrap.servers": self.servers,
-            # The group is never used: partitions are assigned here and offsets are kept in the journal.
+            # The group is never used: partitions are assigned here, and offsets are kept in the journal.
             "group.id": "tapgnn",
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -64,33 +66,31 @@ class KafkaSource:
         try:
             consumer = kafka.Consumer(settings)
         except kafka.KafkaException as error:
-            raise ConfigError(
-                f"Kafka does not take these settings: {error.args[0].str()}; check --kafka-option"
-            ) from None
+            raise ConfigError(f"Kafka rejects these settings: {error.args[0].str()}; check --kafka-option") from None
         try:
-            self._follow(consumer, deliver, places, stop)
+            self._follow(consumer, deliver, offsets, stop)
         finally:
             consumer.close()
 
-    def _follow(self, consumer: Any, deliver: Deliver, places: Places, stop: threading.Event) -> None:
-        """Read all partitions, and now and then look for others."""
+    def _follow(self, consumer: Any, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+        """Read all partitions, and look for new ones from time to time."""
         next_offset: dict[int, int | None] = {}
-        readers: dict[int, RowReader] = {}
+        parsers: dict[int, LineParser] = {}
         found, due = self._partitions(consumer, self._patience), monotonic() + self._refresh
         while not stop.is_set():
             if not next_offset.keys() >= set(found):
-                next_offset |= {part: places.get((self.name, part)) for part in found if part not in next_offset}
-                readers = {part: readers.get(part) or self._reader(part) for part in next_offset}
+                next_offset |= {part: offsets.get((self.name, part)) for part in found if part not in next_offset}
+                parsers = {part: parsers.get(part) or self._parser(part) for part in next_offset}
                 self._assign(consumer, next_offset)
-            self._take(consumer, readers, next_offset, deliver)
+            self._poll(consumer, parsers, next_offset, deliver)
             if monotonic() >= due:
                 found, due = self._partitions_now(consumer, found), monotonic() + self._refresh
 
-    def _reader(self, part: int) -> RowReader:
-        return RowReader(f"{self.topic}[{part}]", "jsonl", self._skip, "offset")
+    def _parser(self, part: int) -> LineParser:
+        return LineParser(f"{self.topic}[{part}]", "jsonl", self._skip, "offset")
 
     def _assign(self, consumer: Any, next_offset: dict[int, int | None]) -> None:
-        """Read these partitions from here on; what was fetched ahead is fetched again."""
+        """Read these partitions from these offsets; what was prefetched is fetched again."""
         kafka = self._kafka
         consumer.assign([
             kafka.TopicPartition(self.topic, part, kafka.OFFSET_BEGINNING if at is None else at)
@@ -98,7 +98,7 @@ class KafkaSource:
         ])  # fmt: skip
 
     def _partitions_now(self, consumer: Any, known: list[int]) -> list[int]:
-        """The partitions of the topic; those known already, where the broker has nothing to say at the moment."""
+        """The partitions of the topic; those known already, where the broker does not answer at the moment."""
         try:
             return self._partitions(consumer, min(self._patience, 2.0))
         except DataError:
@@ -112,11 +112,11 @@ class KafkaSource:
                 f"Kafka at {self.servers} does not answer ({error.args[0].str()}); check the address"
             ) from None
         if found.error is not None or not found.partitions:
-            raise DataError(f"Kafka at {self.servers} has no topic {self.topic!r}; create it, or check its name")
+            raise DataError(f"Kafka at {self.servers} has no topic {self.topic!r}; create it, or check the name")
         return sorted(found.partitions)
 
-    def _take(self, consumer: Any, readers: dict[int, RowReader], at: dict[int, int | None], deliver: Deliver) -> None:
-        """One round: what has arrived, partition by partition."""
+    def _poll(self, consumer: Any, parsers: dict[int, LineParser], at: dict[int, int | None], deliver: Deliver) -> None:
+        """Deliver what has arrived, partition by partition."""
         arrived: dict[int, list[Any]] = {}
         for message in consumer.consume(MOST_MESSAGES, timeout=0.2):
             if message.error() is None:
@@ -124,14 +124,14 @@ class KafkaSource:
             elif message.error().code() == self._kafka.KafkaError._AUTO_OFFSET_RESET:
                 raise DataError(
                     f"Kafka no longer has offset {at[message.partition()]} of {self.topic}[{message.partition()}]: "
-                    "events are lost; restore them, or begin a new journal"
+                    "events are lost; restore them, or start a new journal"
                 )
             elif message.error().fatal():
-                raise DataError(f"Kafka: {message.error().str()}; check the broker and start again")
+                raise DataError(f"Kafka: {message.error().str()}; check the broker and restart")
         for part, messages in sorted(arrived.items()):
             values = [message.value() or b"" for message in messages]
             at[part] = messages[-1].offset() + 1
-            columns = readers[part].read(values, messages[0].offset())
+            columns = parsers[part].parse(values, messages[0].offset())
             if columns is not None:
                 deliver(columns, (self.name, part, messages[-1].offset() + 1))
         self._waiting = self._behind(consumer, at)

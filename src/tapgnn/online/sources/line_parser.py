@@ -1,8 +1,8 @@
 """Lines of a stream -> columns of events, by the rules of the file readers (`tapgnn.data`).
 
-Delimited text begins with a header, whose columns have their usual names. A line of JSON is one object with the same
-names; its features may also stand in one list, `features`. A line that is no event is an error that names it, or, where
-they are to be skipped, is counted.
+Delimited text starts with a header with the usual column names. A line of JSON is one object with the same names; its
+features may also be in one list, `features`. A line that is not an event is an error that names it, or is counted where
+such lines are skipped.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tapgnn.errors import DataError
 SEPARATORS = {"csv": ",", "tsv": "\t"}
 
 
-class RowReader:
-    """Reads the lines of one stream, called `name` in messages, written as csv, tsv or jsonl."""
+class LineParser:
+    """Parses the lines of one stream, called `name` in messages, in csv, tsv or jsonl."""
 
     def __init__(self, name: str, format: str, skip_bad_rows: bool = False, place: str = "line") -> None:
         if format not in (*SEPARATORS, "jsonl"):
@@ -36,24 +36,24 @@ class RowReader:
         self._roles: ColumnRoles | None = None
 
     @property
-    def wants_header(self) -> bool:
+    def needs_header(self) -> bool:
         """Whether the next line must name the columns."""
         return self.format != "jsonl" and self._columns is None
 
-    def header(self, line: bytes) -> None:
-        """Learn the columns from the first line."""
+    def read_header(self, line: bytes) -> None:
+        """Read the column names from the first line."""
         cells = next(csv.reader([_text(self.name, 1, line)], delimiter=SEPARATORS[self.format]), [])
         self._columns = checked_names(self.name, [cell.strip() for cell in cells])
-        self._roles = find_roles(self._described(), RequestedColumns())
+        self._roles = find_roles(self._source(), RequestedColumns())
 
-    def read(self, lines: Sequence[bytes], number: int) -> dict[str, Any] | None:
+    def parse(self, lines: Sequence[bytes], number: int) -> dict[str, Any] | None:
         """Columns of the events on these lines, the first of which is line `number`; None where there are none."""
         table = self._objects(lines, number) if self.format == "jsonl" else self._cells(lines, number)
         if not len(table.places):
             self._reject(len(table.rejected), table.rejected[0] if table.rejected else None)
             return None
-        roles = find_roles(self._described(), RequestedColumns()) if self._roles is None else self._roles
-        batch, bad, fault = convert_table(table, roles, self._described())
+        roles = find_roles(self._source(), RequestedColumns()) if self._roles is None else self._roles
+        batch, bad, fault = convert_table(table, roles, self._source())
         self._reject(bad, fault)
         if not len(batch.time):
             return None
@@ -62,7 +62,7 @@ class RowReader:
         return columns | {name: column for name, column in rest.items() if column is not None}
 
     def _reject(self, bad: int, fault: tuple[int, str] | None) -> None:
-        """Count rows that are no events, or stop at the first."""
+        """Count rows that are not events, or stop at the first."""
         if fault is None:
             return
         where = f"{self.name} {self.place} {fault[0]}: {fault[1]}"
@@ -71,7 +71,7 @@ class RowReader:
         self.skipped += bad
         self.first_skipped = self.first_skipped or where
 
-    def _described(self) -> TableSource:
+    def _source(self) -> TableSource:
         return TableSource(
             self.name, self.format, self._columns or [], lambda _: iter(()), self.place, typed=self.format == "jsonl"
         )
@@ -114,7 +114,7 @@ class RowReader:
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
-    """One key a feature."""
+    """An object with one key per feature."""
     vector = record.get("features")
     if not isinstance(vector, list):
         return record

@@ -1,4 +1,4 @@
-// A node's card: how it moved, whom it may meet, who is like it, what it did, and why a link has its score.
+// A node's card: embedding drift, suggested links, similar nodes, recent events, and why a link has its score.
 
 import { ask } from "./request.js";
 import { count, make, meter, moment, node, percent, shortMoment } from "./format.js";
@@ -13,18 +13,18 @@ export async function openCard(id) {
   before = before ?? document.activeElement;
   shown = id;
   at("card-title").textContent = String(id);
-  at("card-facts").textContent = `${count(card.as_source)} events as source, ${count(card.as_destination)} as destination`;
+  at("card-counts").textContent = `${count(card.as_source)} events as source, ${count(card.as_destination)} as destination`;
   at("card").hidden = false;
   document.body.classList.add("with-card");
   showDrift(card.events);
   at("card-suggested").replaceChildren(...card.suggested.map((link) => suggestion(id, link)));
   if (!card.suggested.length) at("card-suggested").append(make("li", { class: "hint" }, "none"));
   at("card-nearest").replaceChildren(
-    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.likeness), make("span"))),
+    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.similarity), make("span"))),
   );
-  if (!card.nearest.length) at("card-nearest").append(make("li", { class: "hint" }, "none among the nodes active recently"));
+  if (!card.nearest.length) at("card-nearest").append(make("li", { class: "hint" }, "none among recently active nodes"));
   at("card-history").replaceChildren(...card.events.slice().reverse().map((event) => past(id, event)));
-  if (!card.events.length) at("card-history").append(make("li", { class: "hint" }, "nothing in the window"));
+  if (!card.events.length) at("card-history").append(make("li", { class: "hint" }, "no events in the window"));
   at("why").hidden = true;
   at("card-title").focus();
 }
@@ -42,13 +42,13 @@ function showDrift(events) {
   const hint = at("card-drift-hint");
   if (events.length < 2) {
     at("card-drift").replaceChildren();
-    hint.textContent = "The latest events hold fewer than two of this node.";
+    hint.textContent = "Fewer than two events of this node are in the window.";
     return;
   }
   const points = events.map((event) => ({ x: event.time, y: event.drift }));
-  const label = `distance of the embedding at each of ${events.length} events from the present one`;
+  const label = `cosine distance of the embedding after each of ${events.length} events from the current one`;
   line(at("card-drift"), points, shortMoment(events[0].time), shortMoment(events[events.length - 1].time), label);
-  hint.textContent = "1 − cosine between its embedding after each event and the present one.";
+  hint.textContent = "Cosine distance between the embedding after each event and the current one.";
 }
 
 function suggestion(id, link) {
@@ -70,16 +70,16 @@ export async function explain(src, dst, pressed) {
   try {
     found = await ask("/v1/explain", { src, dst, limit: 8 });
   } catch (refusal) {
-    at("why-facts").textContent = refusal.message;
+    at("why-summary").textContent = refusal.message;
     at("why-causes").replaceChildren();
     at("why").hidden = false;
     return;
   }
   if (shown === null) return;
   at("why-title").textContent = `Why ${percent(found.probability)} for ${src} → ${dst}?`;
-  at("why-facts").textContent = found.causes.length
-    ? `What each past event does to it, and what it would be without; ${count(found.remembered)} of ${count(found.of)} events looked at.`
-    : "No past event of the two is among the latest; what they did before is in the sums.";
+  at("why-summary").textContent = found.causes.length
+    ? `Effect of each past event on the score, and the probability without it; ${count(found.events_in_window)} of ${count(found.events_in_total)} events are in the window.`
+    : "No past event of these two nodes is in the window.";
   at("why-causes").replaceChildren(...found.causes.map(cause));
   at("why").hidden = false;
 }
@@ -89,7 +89,7 @@ function cause(found) {
   bar.style.setProperty("--part", `${Math.min(1, Math.abs(found.share)) * 100}%`);
   const sign = found.effect >= 0 ? "+" : "−";
   const amount = `${sign}${Math.abs(found.effect).toFixed(2)} (${percent(found.without)} without)`;
-  const rough = found.exact ? "" : " about";
+  const rough = found.exact ? "" : "≈ ";
   return make(
     "li",
     { class: found.effect >= 0 ? "up" : "down" },
@@ -97,7 +97,7 @@ function cause(found) {
       "div",
       { class: "what" },
       make("span", {}, node(found.src), " → ", node(found.dst)),
-      make("span", { class: "amount" }, rough + " " + amount),
+      make("span", { class: "amount" }, rough + amount),
     ),
     make("div", { class: "shares", "aria-hidden": "true" }, bar),
     make("span", { class: "hint" }, moment(found.time)),

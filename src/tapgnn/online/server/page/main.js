@@ -1,4 +1,4 @@
-// The page: asks every second what has happened, and shows it; says so when nobody answers.
+// The page: polls the server every second, shows recent activity, and says so when the server is not responding.
 
 import { ask, keepToken } from "./request.js";
 import { count, make, meter, milliseconds, moment, node, shortMoment } from "./format.js";
@@ -31,16 +31,16 @@ function failed(refusal) {
   at("key").hidden = !asking;
   document.body.classList.toggle("stale", !asking);
   if (asking) {
-    setState("waiting", "locked");
+    setState("waiting", "token needed");
     at("banner").hidden = true;
   } else if (refusal.status === 503) {
     setState("waiting", "starting");
     warn("Not ready.", refusal.message, false);
   } else {
     lost = lost ?? new Date();
-    setState("gone", "no answer");
+    setState("gone", "offline");
     const since = lost.toTimeString().slice(0, 8);
-    warn("The server does not answer.", `What you see is from before ${since}; asking again every second.`, true);
+    warn("The server is not responding.", `Data from before ${since}; retrying every second.`, true);
   }
 }
 
@@ -58,7 +58,7 @@ function row(event, value, fresh) {
 }
 
 function fill(place, rows, empty) {
-  // A name that has the focus keeps it: its row is made anew when it has lost it.
+  // A table with the focus in it is not redrawn, so that the focus is not lost.
   if (place.contains(document.activeElement)) return;
   if (rows.length) place.replaceChildren(...rows);
   else place.replaceChildren(make("tr", {}, make("td", { class: "empty", colspan: "4" }, empty)));
@@ -71,35 +71,35 @@ function showTables(live) {
   fill(at("newest"), newest, "No events since the server started. Send some to /v1/events, or run tapgnn replay.");
   known = new Set(live.newest.map(key));
   const riskiest = live.riskiest.map((event) => row(event, meter(event.risk, "risk"), false));
-  fill(at("riskiest"), riskiest, "Nothing has been scored yet.");
+  fill(at("riskiest"), riskiest, "No scored events yet.");
   const name = live.classifier ? "risk" : "surprise";
   at("risk-name").textContent = name;
-  at("riskiest-title").textContent = live.classifier ? "Riskiest events" : "Most surprising events";
+  at("riskiest-title").textContent = live.classifier ? "Highest-risk events" : "Most surprising events";
   at("risk-hint").textContent = live.classifier
-    ? "Of the latest 5,000: how likely the model holds the rare label, before learning of the event."
-    : "Of the latest 5,000: surprise is 1 − how likely the model held the link.";
+    ? "Predicted fraud probability before the model learnt from the event; latest 5,000 events."
+    : "Surprise is 1 − predicted link probability; latest 5,000 events.";
   const part = live.total ? Math.floor((100 * live.scored) / live.total) : 100;
-  at("scored").textContent = part < 100 ? `${part} % of the events were scored; under load the stream comes first.` : "";
+  at("scored").textContent = part < 100 ? `${part} % of events were scored; under load, writing takes priority.` : "";
 }
 
 function show(live) {
   const recent = live.pace.slice(-10);
   at("pace").textContent = count(recent.reduce((sum, second) => sum + second.events, 0) / recent.length);
   at("observe").textContent = milliseconds(live.latency.observe.p50);
-  at("observe-aside").textContent = `95 %: ${milliseconds(live.latency.observe.p95)} · 99 %: ${milliseconds(live.latency.observe.p99)}`;
+  at("observe-aside").textContent = `p95 ${milliseconds(live.latency.observe.p95)} · p99 ${milliseconds(live.latency.observe.p99)}`;
   at("score").textContent = milliseconds(live.latency.score.p50);
-  at("score-aside").textContent = `95 %: ${milliseconds(live.latency.score.p95)} · 99 %: ${milliseconds(live.latency.score.p99)}`;
+  at("score-aside").textContent = `p95 ${milliseconds(live.latency.score.p95)} · p99 ${milliseconds(live.latency.score.p99)}`;
   const status = live.status;
   at("accepted").textContent = count(status.accepted);
-  at("accepted-aside").textContent = `${count(live.total)} since the start · checkpoint ${count(status.checkpoint_age)} records ago`;
+  at("accepted-aside").textContent = `${count(live.total)} since start · checkpoint lag ${count(status.checkpoint_age)}`;
   at("nodes").textContent = count(status.nodes);
-  at("nodes-aside").textContent = status.clock === null ? "" : `stream is at ${moment(status.newest ?? status.clock)}`;
+  at("nodes-aside").textContent = status.clock === null ? "" : `latest event ${moment(status.newest ?? status.clock)}`;
   at("queue").textContent = count(live.queue);
-  at("queue-aside").textContent = `${count(status.held)} held · ${count(status.late)} late · ${count(status.duplicates)} repeated`;
-  at("about").textContent = `model ${status.model.slice(0, 12)} · journal at ${count(status.position)}`;
+  at("queue-aside").textContent = `${count(status.held)} held · ${count(status.late)} late · ${count(status.duplicates)} duplicates`;
+  at("about").textContent = `model ${status.model.slice(0, 12)} · journal position ${count(status.position)}`;
   const most = Math.max(...live.pace.map((second) => second.events));
-  bars(at("pace-chart"), live.pace.map((second) => second.events), "bar", `events in each of the last 120 seconds, at most ${most}`, 190);
-  bars(at("slow-chart"), live.pace.map((second) => second.slowest * 1000), "slow", "slowest batch of each second in milliseconds", 140);
+  bars(at("pace-chart"), live.pace.map((second) => second.events), "bar", `events per second over the last 120 seconds, at most ${most}`, 190);
+  bars(at("slow-chart"), live.pace.map((second) => second.slowest * 1000), "slow", "slowest write of each second in milliseconds", 140);
   showTables(live);
 }
 
@@ -157,7 +157,7 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-const THEMES = [["", "as the system has them"], ["light", "light"], ["dark", "dark"]];
+const THEMES = [["", "system"], ["light", "light"], ["dark", "dark"]];
 function setTheme(name) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;

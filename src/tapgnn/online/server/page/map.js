@@ -1,4 +1,4 @@
-// The map: a circle for each node active recently, that glides to its new place.
+// The embedding map: a circle for each recently active node, which glides to its new place.
 
 import { draw, count } from "./format.js";
 
@@ -12,7 +12,7 @@ export class Map2D {
     this.spots = new Map();
     this.chosen = null;
     this.svg = draw("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, "aria-hidden": "true" });
-    this.empty = draw("text", { x: WIDTH / 2, y: HEIGHT / 2 }, "The map begins when events have been absorbed.");
+    this.empty = draw("text", { x: WIDTH / 2, y: HEIGHT / 2 }, "The map appears once events arrive.");
     this.svg.append(this.empty);
     place.replaceChildren(this.svg);
     place.addEventListener("keydown", (event) => this.walk(event));
@@ -22,7 +22,7 @@ export class Map2D {
   show(nodes) {
     const seen = new Set();
     this.empty.toggleAttribute("hidden", nodes.length > 0);
-    this.empty.textContent = nodes.length ? "" : "The map begins when events have been absorbed.";
+    this.empty.textContent = nodes.length ? "" : "The map appears once events arrive.";
     nodes.forEach((node, rank) => {
       const key = JSON.stringify(node.node);
       seen.add(key);

@@ -1,4 +1,4 @@
-// Asking the server: JSON in and out, the token of this tab, and the reasons why it does not answer.
+// Requests to the server: JSON in and out, the token of this tab, and errors.
 
 const KEY = "tapgnn-token";
 
@@ -27,7 +27,7 @@ export async function ask(path, body) {
   try {
     answer = await fetch(path, options);
   } catch {
-    throw new Refusal(0, "the server does not answer");
+    throw new Refusal(0, "the server is not responding");
   }
   const found = await answer.json().catch(() => ({}));
   if (!answer.ok) throw new Refusal(answer.status, found.detail || answer.statusText);

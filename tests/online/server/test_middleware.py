@@ -1,7 +1,8 @@
-"""Who may ask: the scope stands with the route that serves a request, however its path is spelt."""
+"""The middleware: every route needs its scope, whatever the spelling; hosts, sizes, headers and logs."""
 
 import http.client
 import json
+import socket
 from contextlib import closing
 from urllib.parse import urlsplit
 
@@ -13,12 +14,13 @@ from starlette.staticfiles import StaticFiles
 
 from tapgnn.errors import ConfigError
 from tapgnn.model import load_model
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.server.app import make_app
-from tapgnn.online.server.middleware import Guard, GuardedRoute, Limits
-from tapgnn.online.server.service import Service, Settings
+from tapgnn.online.server.middleware import AccessMiddleware, Limits, ScopedRoute
+from tapgnn.online.server.service import ServerSettings, Service
+from tapgnn.online.server.serving import check_address
 from tapgnn.online.server.tokens import Tokens
-from tests.online.server.running import running
+from tests.online.server.running import ARROW, JSON, NDJSON, as_arrow, as_lines, running, send
 
 SCOPES = {
     "/v1/events": "write",
@@ -73,7 +75,7 @@ def secured(model, rows, tmp_path_factory):
     tokens = Tokens()
     texts = {"wrong": "tg_wrong", "read": tokens.add("read"), "write": tokens.add("write")}
     headers = {who: {"Authorization": f"Bearer {text}"} for who, text in texts.items()}
-    settings = Settings(tokens=tokens, window=500)
+    settings = ServerSettings(tokens=tokens, window=500)
     journal = tmp_path_factory.mktemp("scopes") / "state.db"
     with running(model, journal, settings, late="merge", start="empty") as server:
         with server.client(token=texts["write"]) as client:
@@ -123,7 +125,7 @@ def requests(server, rows):
 def test_every_route_declares_its_scope(secured):
     server, _ = secured
     found = {route.path: route.access for route in server.app.routes}
-    assert all(isinstance(route, GuardedRoute) for route in server.app.routes)
+    assert all(isinstance(route, ScopedRoute) for route in server.app.routes)
     assert {path: found.pop(path) for path in SCOPES} == SCOPES
     assert found
     assert all(path.startswith("/page/") and access == "open" for path, access in found.items())
@@ -182,13 +184,13 @@ async def served():
 def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, secured):
     tokens = Tokens()
     text = tokens.add("write")
-    settings = Settings(tokens=tokens if secured else None)
+    settings = ServerSettings(tokens=tokens if secured else None)
     service = Service(lambda: Engine.open(model, tmp_path / "state.db"), settings)
-    guard = make_app(service, load_model(model).config)
-    guard.app.add_api_route("/v1/forgotten", served, methods=["GET"])
+    middleware = make_app(service, load_model(model).config)
+    middleware.app.add_api_route("/v1/forgotten", served, methods=["GET"])
 
     async def statuses():
-        transport = httpx.ASGITransport(guard)
+        transport = httpx.ASGITransport(middleware)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as http:
             return [
                 (await http.get(path, headers={"Authorization": f"Bearer {text}"})).status_code
@@ -199,11 +201,11 @@ def test_a_route_that_declares_no_scope_is_served_to_nobody(model, tmp_path, sec
 
 
 def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_path):
-    def guard(app):
-        return Guard(app, None, Limits(), lambda *_: None)
+    def middleware(app):
+        return AccessMiddleware(app, None, Limits(), lambda *_: None)
 
     empty = {"docs_url": None, "redoc_url": None, "openapi_url": None}
-    guard(FastAPI(**empty))
+    middleware(FastAPI(**empty))
     for add in (
         lambda app: app.add_api_route("/v1/forgotten", served),
         lambda app: app.add_route("/plain", lambda request: None),
@@ -213,6 +215,112 @@ def test_an_application_with_a_route_that_declares_no_scope_is_not_served(tmp_pa
         app = FastAPI(**empty)
         add(app)
         with pytest.raises(ConfigError, match="declares no scope"):
-            guard(app)
+            middleware(app)
     with pytest.raises(ConfigError, match="declares no scope"):
-        guard(FastAPI())
+        middleware(FastAPI())
+
+
+def test_bodies_and_batches_have_a_limit(model, rows, tmp_path):
+    settings = ServerSettings(window=100, events=10, limits=Limits(body=2_000))
+    with running(model, tmp_path / "state.db", settings) as server, server.http() as http:
+        assert send(http, as_lines(rows[:10]), NDJSON).status_code == 200
+        long = b" " * 3_000
+        for content in (long, iter([long[:1_500], long[1_500:]])):
+            answer = http.post("/v1/events", content=content, headers={"Content-Type": JSON})
+            assert answer.status_code == 413
+            assert "2,000 bytes" in answer.json()["detail"]
+        short = [("a", "b", row[2], [0.0, 0.0]) for row in rows[10:21]]
+        for content, kind in ((as_lines(short), NDJSON), (as_arrow(short), ARROW)):
+            answer = send(http, content, kind)
+            assert answer.status_code == 413
+            assert "10 events" in answer.json()["detail"]
+
+
+def test_half_a_request_leaves_the_server_as_it_was(model, rows, tmp_path):
+    settings = ServerSettings(window=100, limits=Limits(seconds=0.3))
+    with running(model, tmp_path / "state.db", settings) as server:
+        place = urlsplit(server.url)
+        before = server.engine.state_digest()
+        head = (
+            f"POST /v1/events HTTP/1.1\r\nHost: {place.netloc}\r\nContent-Type: {JSON}\r\nContent-Length: 500\r\n\r\n"
+        )
+        with socket.create_connection((place.hostname, place.port)) as half:
+            half.sendall(head.encode() + b'{"events": [')
+        with socket.create_connection((place.hostname, place.port)) as slow:
+            slow.sendall(head.encode() + b'{"events": [')
+            assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        with socket.create_connection((place.hostname, place.port)) as noise:
+            noise.sendall(b"\x16\x03\x01 nonsense\r\n\r\n")
+            assert noise.recv(100).startswith(b"HTTP/1.1 400")
+        with server.http() as http:
+            assert http.get("/readyz").status_code == 200
+        assert server.engine.state_digest() == before
+
+
+def test_tokens_open_what_their_scope_says(model, rows, tmp_path):
+    tokens = Tokens()
+    reading, writing = tokens.add("read"), tokens.add("write")
+    tokens.save(tmp_path / "tokens.json")
+    text = (tmp_path / "tokens.json").read_text()
+    assert reading not in text
+    assert writing not in text
+    assert (tmp_path / "tokens.json").stat().st_mode & 0o077 == 0
+    settings = ServerSettings(tokens=Tokens.load(tmp_path / "tokens.json"), window=100)
+    with running(model, tmp_path / "state.db", settings) as server, server.http() as http:
+        ask = {"pairs": [{"src": "a1", "dst": "m1"}]}
+
+        def status(path, token, **options):
+            headers = {"Content-Type": NDJSON} if "content" in options else {}
+            headers |= {} if token is None else {"Authorization": token}
+            return http.post(path, headers=headers, **options).status_code
+
+        wrong = (
+            None,
+            "Bearer",
+            "Bearer x",
+            f"Basic {writing}",
+            writing,
+            f"Bearer {writing[:-1]}",
+            f"Bearer {writing}x",
+        )
+        for token in wrong:
+            assert status("/v1/score", token, json=ask) == 401
+            assert status("/v1/events", token, content=as_lines(rows[:2])) == 401
+        assert status("/v1/score", f"Bearer {reading}", json=ask) == 200
+        assert status("/v1/score", f"bearer {writing}", json=ask) == 200
+        assert status("/v1/events", f"Bearer {reading}", content=as_lines(rows[:2])) == 403
+        assert status("/v1/events", f"Bearer {writing}", content=as_lines(rows[:2])) == 200
+        assert http.get("/metrics").status_code == 401
+        assert http.get("/metrics", headers={"Authorization": f"Bearer {reading}"}).status_code == 200
+        for path in ("/", "/healthz", "/readyz", "/openapi.json"):
+            assert http.get(path).status_code == 200
+
+
+def test_without_tokens_only_this_machine_is_served(server):
+    for host in ("0.0.0.0", "::", "192.168.1.7", "example.org", ""):
+        with pytest.raises(ConfigError, match="tapgnn token new"):
+            check_address(host, secured=False)
+        check_address(host, secured=True)
+    for host in ("127.0.0.1", "127.0.0.9", "::1", "localhost"):
+        check_address(host, secured=False)
+    with server.http() as http:
+        # A page of another site that has its name point here.
+        assert http.get("/v1/model", headers={"Host": "evil.example:8000"}).status_code == 421
+        answer = http.post("/v1/events", content=b"{}", headers={"Content-Type": "text/plain"})
+        assert answer.status_code == 415
+
+
+def test_answers_carry_the_headers_of_safety_and_logs_nothing_of_the_content(model, rows, tmp_path, caplog):
+    caplog.set_level("INFO", logger="tapgnn.online.server")
+    with running(model, tmp_path / "state.db") as server, server.http() as http:
+        answer = http.get("/")
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'; script-src 'self'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "server" not in answer.headers
+        secret = {"producer": "secret-name", "sequence": 1}
+        send(http, as_lines([("secret-node", "m1", rows[0][2], [0.0, 0.0])]), NDJSON, **secret)
+        http.get("/v1/secret-path")
+    # The server has stopped when it has logged all that it answered.
+    lines = [record.fields for record in caplog.records if record.message == "request"]
+    assert {"/", "/v1/events", "(unknown)"} <= {line["path"] for line in lines}
+    assert "secret" not in str([vars(record) for record in caplog.records])

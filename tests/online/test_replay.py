@@ -5,7 +5,7 @@ import pytest
 
 from tapgnn.data import write_events
 from tapgnn.errors import ConfigError, EventError
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.replay import EngineTarget, ServerTarget, Tally, replay
 from tests.cli.command import tapgnn
 from tests.online.server.running import random_log, running
@@ -29,8 +29,8 @@ def test_every_event_is_scored_once_from_what_came_before_its_instant(model, log
         rest = log.between(np.nextafter(engine.status()["newest"], np.inf), np.inf)
         expected, _ = engine.score_then_observe(rest)
     assert steps[-1].done == steps[-1].total == len(rest)
-    np.testing.assert_allclose(np.concatenate(tally.happened), expected, rtol=1e-4, atol=1e-5)
-    assert np.concatenate(tally.when).tolist() == rest.time.tolist()
+    np.testing.assert_allclose(tally.positive, expected, rtol=1e-4, atol=1e-5)
+    assert tally.when == rest.time.tolist()
     curve = tally.curve()
     assert sum(part["events"] for part in curve) == len(rest)
     assert all(0 <= part["auc"] <= 1 for part in curve)
@@ -48,7 +48,7 @@ def test_through_a_server_the_state_is_that_of_the_same_batches(model, log, tmp_
             engine.observe(batch)
         # A producer is part of the record, not of the state.
         assert engine.state_digest() == digest
-    assert len(np.concatenate(tally.happened)) == len(rest)
+    assert len(tally.positive) == len(rest)
     assert tally.recent_auc() == pytest.approx(tally.whole_auc(), abs=0.5)
 
 
@@ -62,7 +62,7 @@ def test_a_pace_is_kept(model, log, tmp_path):
 
 def test_what_the_model_knows_is_left_out_and_nothing_is_an_error(model, log, tmp_path):
     with Engine.open(model, tmp_path / "state.db") as engine:
-        with pytest.raises(EventError, match="already knows"):
+        with pytest.raises(EventError, match="already holds"):
             list(replay(log.between(0.0, float(log.time[300])), EngineTarget(engine), Tally()))
         with pytest.raises(ConfigError):
             list(replay(log, EngineTarget(engine), Tally(), size=0))
@@ -78,6 +78,6 @@ def test_the_command_reports_auc_along_time_and_latencies(model, log, tmp_path):
     assert set(found["latency"]["observe"]) == {"p50_ms", "p95_ms", "p99_ms"}
     assert "events/s" in outcome.err
     again = tapgnn("replay", tmp_path / "log.csv", "--model", model, "--journal", tmp_path / "state.db")
-    assert "already knows" in again.refusal
+    assert "already holds" in again.refusal
     assert "either --model" in tapgnn("replay", tmp_path / "log.csv").refusal
     assert "--speed" in tapgnn("replay", tmp_path / "log.csv", "--model", model, "--speed", "fast").refusal

@@ -1,4 +1,4 @@
-"""An engine that can be made to die: a program that forks a child for each life, warm, and tells how it ended.
+"""An engine to be killed: a program that forks a child for each life, warm, and reports how it ended.
 
 Each line of standard input is a life as a JSON object; each line of standard output says how it ended. In its life the
 child opens the engine, makes sure that nothing which was acknowledged is missing, and sends batches from the first one
@@ -20,7 +20,7 @@ import numpy as np
 from numba.np.ufunc import parallel
 
 from tapgnn.errors import JournalError
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Engine
 from tapgnn.online.journal.postgres import PostgresJournal
 from tapgnn.online.journal.sqlite import SqliteJournal
 
@@ -37,8 +37,8 @@ POINTS = (
 ERASED = 5
 
 
-class Death:
-    """Comes when a point is reached for the n-th time."""
+class KillSwitch:
+    """Kills the process when a point is reached for the n-th time."""
 
     def __init__(self, point, times):
         self.point, self.times = point, times
@@ -50,61 +50,61 @@ class Death:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class Mortal:
+class KillableJournal:
     """A journal with points at which to die, mixed into one of the library's; `broken` cuts checkpoints in two."""
 
-    def __init__(self, place, death, broken):
-        self.death, self.broken = death, broken
+    def __init__(self, place, kill_switch, broken):
+        self.kill_switch, self.broken = kill_switch, broken
         super().__init__(place)
 
     def run(self, statement, values=()):
         found = super().run(statement, values)
         if statement.startswith("INSERT INTO log"):
-            self.death.at("before commit")
+            self.kill_switch.at("before commit")
         return found
 
     def append(self, entries):
         records = super().append(entries)
-        self.death.at("after append")
+        self.kill_switch.at("after append")
         return records
 
     def nodes(self):
         for page in super().nodes():
-            self.death.at("in opening")
+            self.kill_switch.at("in opening")
             yield page
 
     def write_nodes(self, nodes, gone):
         rows = list(nodes)
         super().write_nodes(rows[: len(rows) // 2], gone)
-        self.death.at("in checkpoint")
+        self.kill_switch.at("in checkpoint")
         super().write_nodes(rows[len(rows) // 2 :], ())
-        self.death.at("before position")
+        self.kill_switch.at("before position")
 
     def save(self, checkpoint, nodes, gone):
         if self.broken is None:
             super().save(checkpoint, nodes, gone)
         else:
             self.save_in_two(checkpoint, nodes, gone)
-        self.death.at("after checkpoint")
+        self.kill_switch.at("after checkpoint")
 
     def save_in_two(self, checkpoint, nodes, gone):
-        steps = [lambda: self.write_nodes(nodes, gone), lambda: self._set_facts({"checkpoint": checkpoint})]
+        steps = [lambda: self.write_nodes(nodes, gone), lambda: self._write_metadata({"checkpoint": checkpoint})]
         for step in steps if self.broken == "rows first" else steps[::-1]:
             with self._lock, self.transaction():
                 step()
-            self.death.at("between")
+            self.kill_switch.at("between")
 
     def finish_wiping(self):
-        if self.facts().get("wipe"):
-            self.death.at("before wiping")
+        if self.metadata().get("wipe"):
+            self.kill_switch.at("before wiping")
         super().finish_wiping()
 
 
-class MortalSqlite(Mortal, SqliteJournal):
+class KillableSqlite(KillableJournal, SqliteJournal):
     pass
 
 
-class MortalPostgres(Mortal, PostgresJournal):
+class KillablePostgres(KillableJournal, PostgresJournal):
     pass
 
 
@@ -131,16 +131,16 @@ class Acknowledgements:
 
 
 @contextmanager
-def opened(life, death):
-    kind = MortalPostgres if "://" in life["place"] else MortalSqlite
+def opened(life, kill_switch):
+    kind = KillablePostgres if "://" in life["place"] else KillableSqlite
     policy = {"late": "buffer", "lateness": 2.0, "ttl": 40.0}
-    journal = kind(life["place"], death, life.get("broken"))
+    journal = kind(life["place"], kill_switch, life.get("broken"))
     with Engine.open(life["model"], journal, checkpoint_every=life["every"], **policy) as engine:
         apply = engine._writer.apply
 
         def applied(*arguments):
             found = apply(*arguments)
-            death.at("after apply")
+            kill_switch.at("after apply")
             return found
 
         engine._writer.apply = applied
@@ -149,8 +149,11 @@ def opened(life, death):
 
 def live(life):
     """One life; gives what it has to say at its end."""
-    death, acknowledged = Death(life.get("point"), life.get("times", 1)), Acknowledgements(life["acknowledged"])
-    with opened(life, death) as engine:
+    kill_switch, acknowledged = (
+        KillSwitch(life.get("point"), life.get("times", 1)),
+        Acknowledgements(life["acknowledged"]),
+    )
+    with opened(life, kill_switch) as engine:
         told = acknowledged.all()
         if max(told.values(), default=0) > engine.status()["position"]:
             return {"lost": max(told.values())}
@@ -163,7 +166,7 @@ def live(life):
             receipt = engine.observe(batch(number), "client", number, ("source", 0, number))
             if receipt.duplicate != (receipt.position in told.values()) and number in told:
                 return {"lost": number}
-            death.at("before acknowledgement")
+            kill_switch.at("before acknowledgement")
             acknowledged.note(number, receipt)
         return {"digest": engine.state_digest(), "offsets": engine.offsets()["source", 0], **engine.status()}
 

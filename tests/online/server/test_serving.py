@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from tapgnn.errors import ConfigError
-from tapgnn.online.client import Client
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online import Client, Engine
 from tapgnn.online.server.serving import listen
 from tapgnn.online.server.tokens import Tokens
 from tests.cli.command import started, tapgnn

@@ -109,6 +109,6 @@ def test_everything_a_server_says_has_its_type(server, rows):
         assert found.causes[0].time <= rows[39][2]
         times = [rows[39][2] + 10, rows[39][2] + 20]
         one_by_one = [client.score([(src, dst)], time)[0] for time in times]
-        assert client.score_at([(src, dst)] * 2, times) == pytest.approx(one_by_one, abs=1e-5)
+        assert client.score([(src, dst)] * 2, times) == pytest.approx(one_by_one, abs=1e-5)
         with pytest.raises(ServerError, match="no node is called"):
-            client.rank(src, among=["nobody"])
+            client.rank(src, candidates=["nobody"])

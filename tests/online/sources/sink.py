@@ -1,0 +1,57 @@
+"""What the tests of sources share: a sink that stands for the journal, and numbered events."""
+
+import json
+import queue
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+
+from tapgnn.errors import DataError
+
+
+class Sink:
+    """Keeps what is delivered, and the offsets of the source, as a journal would."""
+
+    def __init__(self):
+        self.rows, self.offsets = [], {}
+        self._change = threading.Condition()
+
+    def deliver(self, columns, offset):
+        ids = [np.asarray(columns[name], dtype=object).tolist() for name in ("src", "dst")]
+        with self._change:
+            self.rows += zip(*ids, np.asarray(columns["time"]).tolist(), strict=True)
+            if offset is not None:
+                self.offsets[offset[:2]] = offset[2]
+            self._change.notify_all()
+
+    def wait(self, count):
+        with self._change:
+            assert self._change.wait_for(lambda: len(self.rows) >= count, 20), self.rows
+
+    @contextmanager
+    def following(self, source):
+        """Run a source in a thread until the block ends."""
+        stop, failure = threading.Event(), queue.Queue()
+
+        def run():
+            try:
+                source.run(self.deliver, dict(self.offsets), stop)
+            except DataError as error:
+                failure.put(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield failure
+        finally:
+            stop.set()
+            thread.join()
+
+
+def line(number):
+    return json.dumps({"src": f"n{number}", "dst": "m", "time": float(number)}) + "\n"
+
+
+def event(number):
+    return (f"n{number}", "m", float(number))
