@@ -38,7 +38,6 @@ def migrate(
     transaction stores the new state in the journal. Until then nothing changes, so the command can be interrupted at
     any time. With the model that the journal already has, it rebuilds the state from the records.
     """
-
     from tapgnn.online import migrate as replay
 
     set_threads(threads)
