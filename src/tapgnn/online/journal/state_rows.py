@@ -1,4 +1,4 @@
-"""Rows of a state as bytes: the rows of a node in all arenas, one after the other."""
+"""Rows of a state on the CPU as bytes: the rows of a node in all arenas, one after the other."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from tapgnn.errors import StateError
@@ -26,40 +25,23 @@ def row_layout(state: State) -> list[list[Any]]:
 
 def pack_rows(state: State, nodes: Ints) -> NDArray[np.uint8]:
     """[n, w] the bytes of some nodes."""
-    parts = [_taken(getattr(state, name), nodes + 1) for name in ARENAS]
-    shapes = [(len(nodes), part.shape[1] * part.itemsize) for part in parts]
+    # Plain indexing keeps the interpreter's lock: a query of a few rows is not interrupted between arenas.
+    parts = [arena[nodes + 1] for arena in state.arrays()]
     return np.concatenate(
-        [part.view(np.uint8).reshape(shape) for part, shape in zip(parts, shapes, strict=True)], axis=1
+        [part.view(np.uint8).reshape(len(nodes), part.shape[1] * part.itemsize) for part in parts], axis=1
     )
 
 
 def unpack_rows(state: State, nodes: Ints, packed: NDArray[np.uint8]) -> None:
     """Write the bytes of some nodes into the arenas."""
-    arenas = [getattr(state, name) for name in ARENAS]
-    widths = [arena.shape[1] * arena.element_size() for arena in arenas]
+    widths = [arena.shape[1] * arena.itemsize for arena in state.arrays()]
     if sum(widths) != packed.shape[1]:
         raise StateError(f"rows of {packed.shape[1]} bytes do not fit a state with rows of {sum(widths)}")
     start = 0
-    for arena, width in zip(arenas, widths, strict=True):
-        _put(arena, nodes + 1, packed[:, start : start + width].reshape(-1).copy())
+    for arena, width in zip(state.arrays(), widths, strict=True):
+        content = packed[:, start : start + width].reshape(-1).copy()
+        arena[nodes + 1] = content.view(arena.dtype).reshape(len(nodes), arena.shape[1])
         start += width
-
-
-def _taken(arena: torch.Tensor, rows: Ints) -> NDArray[Any]:
-    """Some rows of an arena, as a copy."""
-    # Plain indexing keeps the interpreter's lock: a query of a few rows is not interrupted between arenas.
-    if arena.device.type == "cpu":
-        return arena.detach().numpy()[rows]
-    return arena.index_select(0, torch.from_numpy(rows).to(arena.device)).numpy(force=True)
-
-
-def _put(arena: torch.Tensor, rows: Ints, content: NDArray[np.uint8]) -> None:
-    """Write bytes into some rows of an arena."""
-    values = torch.from_numpy(content).view(arena.dtype).reshape(len(rows), arena.shape[1])
-    if arena.device.type == "cpu":
-        arena.detach().numpy()[rows] = values.numpy()
-    else:
-        arena.index_copy_(0, torch.from_numpy(rows).to(arena.device), values.to(arena.device))
 
 
 def row_slices(packed: NDArray[np.uint8]) -> Iterator[memoryview]:
