@@ -12,7 +12,7 @@ import torch
 
 from tapgnn import TAPGNN
 from tapgnn.errors import TapgnnError
-from tapgnn.online.engine.starting_point import Origin
+from tapgnn.online.engine.starting_point import StartingPoint
 from tests.cli.command import started, tapgnn
 from tests.data.logs import put
 from tests.model.damage import configured, flip_byte, replaced, reseal, rewritten
@@ -191,7 +191,7 @@ def node(model):
 
 
 def assert_refused(folder, node):
-    for load in (TAPGNN.load, Origin.of):
+    for load in (TAPGNN.load, StartingPoint.of):
         with pytest.raises(TapgnnError) as caught:
             load(folder)
         said = str(caught.value)
