@@ -112,7 +112,7 @@ class EngineTarget:
         self._spent = 0.0
         with engine.live() as live:
             self._model = live.model
-            warm_up(live.model)
+            warm_up(live.model, live.live_state.start.classifier)
         engine.listen(self._absorbed)
 
     def clock(self) -> float:

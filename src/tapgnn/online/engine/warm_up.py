@@ -8,19 +8,26 @@ import numpy as np
 import torch
 
 from tapgnn.events import Events
-from tapgnn.model import Model
+from tapgnn.model import EventClassifier, Model
+from tapgnn.model.inference import FEW
 from tapgnn.vocabulary import Vocabulary
 
 
 @torch.no_grad()
-def warm_up(model: Model) -> None:
-    """Advance and query once, on a few made-up events and an empty state."""
+def warm_up(model: Model, classifier: EventClassifier | None = None) -> None:
+    """Advance and query on made-up events and an empty state: a few, which run compiled whole, and then many."""
     twin = copy.copy(model)
     twin.vocabulary = Vocabulary()
-    config = model.config
-    vectors = np.zeros((3, config.edge_features), dtype=np.float32) if config.edge_features else None
-    times = config.origin + config.unit * np.array([1.0, 2.0, 2.0])
-    events = Events.from_arrays(["a", "a", "b"], ["b", "c", "c"], times, vectors, vocabulary=twin.vocabulary)
-    trace, state = twin.advance(events, twin.empty_state())
-    twin.score(trace, events.src, events.dst, times)
-    twin.score(state, events.src, events.dst, times[-1] + config.unit)
+    config, state = model.config, twin.empty_state()
+    step = max(config.span, 1.0)
+    for size in (3, FEW + 1):
+        times = max(state.clock, config.origin) + step * np.arange(1.0, size + 1)
+        features = np.zeros((size, config.edge_features), dtype=np.float32) if config.edge_features else None
+        ends = np.arange(size), np.arange(1, size + 1)
+        events = Events.from_arrays(*ends, times, features, vocabulary=twin.vocabulary)
+        trace, state = twin.advance(events, state)
+        for where, asked in ((trace, times), (state, times + step * size)):
+            twin.score(where, events.src, events.dst, asked)
+            twin.query(where, events.src, asked)
+            if classifier is not None:
+                twin.classify(where, classifier, events.src, events.dst, asked, features)

@@ -87,7 +87,7 @@ class Service:
         engine = self._open_engine()
         try:
             with engine.live() as live:
-                warm_up(live.model)
+                warm_up(live.model, live.live_state.start.classifier)
             self._insights = NodeInsights(engine, self.settings.window)
         except BaseException:
             engine.close()
