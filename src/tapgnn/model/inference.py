@@ -1,8 +1,8 @@
 """The program of a model on arrays, without gradients: what is served.
 
-One text for every configuration. Where a model lacks a part (time encoding, features, gates, sketches), its arrays have
-no columns. The text runs in two ways: interpreted, for many rows, with dense products by the matrix library and loops
-on several threads; and compiled whole, for few, where a single event would pay more for calls than for arithmetic.
+One text for every configuration: where a model lacks a part, its arrays are empty (`weight_arrays`). The text runs in two
+ways: interpreted, for many rows, with dense products by the matrix library and loops on several threads; and compiled
+whole, for few, where a single event would pay more for calls than for arithmetic.
 """
 
 from __future__ import annotations
@@ -18,20 +18,25 @@ from tapgnn.compiled.jit import compiled, fast, program, whole
 from tapgnn.compiled.pair_score import weigh
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.products import empty_rows, linear, multiply, relu
-from tapgnn.compiled.projection_fused import JoinWeights, join
+from tapgnn.compiled.projection_fused import join
 from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
 from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
-from tapgnn.model.config import HEADS
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.node_statistics import fold_statistics, last_active, read_clocks
-from tapgnn.model.features.statistics_encoder import Encoding, encode_rows
+from tapgnn.model.features.statistics_encoder import encode_rows
 from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
-from tapgnn.model.heads import Additive, PairMLP
-from tapgnn.model.projection import Projection
 from tapgnn.model.state import Past, State
 from tapgnn.model.time_encoding import encode_times
 from tapgnn.model.trace import Reached
+from tapgnn.model.weight_arrays import (
+    ClockArrays,
+    block_arrays,
+    classifier_arrays,
+    head_arrays,
+    input_arrays,
+    projection_arrays,
+)
 from tapgnn.unfold import Unfolding
 
 if TYPE_CHECKING:
@@ -41,72 +46,6 @@ if TYPE_CHECKING:
 FEW = 64
 # Counts how often a tensor was written to.
 version_of = attrgetter("_version")
-
-
-class InputArrays(NamedTuple):
-    """h_0: vectors [1 + N, d], and features [1 + M, f] with the weight [f, d] and bias [d] of their transform."""
-
-    vectors: Any
-    features: Any
-    weight: Any
-    bias: Any
-
-
-class BlockArrays(NamedTuple):
-    """The blocks, stacked: see `Block`; their kernel's number and weights, and whether gates are more than ones."""
-
-    form: int
-    gated: bool
-    transform: Any
-    bias: Any
-    of_time: Any
-    of_edge: Any
-    gate: Any
-    own: Any
-    scale: Any
-    shift: Any
-    scan_weight: Any
-
-
-class ClockArrays(NamedTuple):
-    """Origin and spans of the clocks, rates of the decayed counts [H] per event, and the encoding of instants."""
-
-    spans: Any
-    count_rate: Any
-    frequency: Any
-    phase: Any
-
-
-class ProjectionArrays(NamedTuple):
-    """Of the projection with statistics, their weights, what joins them with h, and h_0's; or of that of the paper."""
-
-    encoding: Any
-    of_statistics: Any
-    joining: Any
-    of_node: Any
-    frequency: Any
-    phase: Any
-    of_embedding: Any
-    of_pause: Any
-    hidden_bias: Any
-    out: Any
-    out_bias: Any
-
-
-class HeadArrays(NamedTuple):
-    """Which head it is, and the weights of each: see `heads`; walk_scale is what the cosines are divided by."""
-
-    kind: int
-    walk_scale: Any
-    of_pair: Any
-    of_left: Any
-    of_right: Any
-    of_walks: Any
-    bias: Any
-    second: Any
-    second_bias: Any
-    out: Any
-    out_bias: Any
 
 
 class Describing(NamedTuple):
@@ -128,19 +67,6 @@ class Asked(NamedTuple):
     sketch: Any
 
 
-class ClassifierArrays(NamedTuple):
-    """Centre and scale [w] of a description, and the weights and biases of the three layers."""
-
-    centre: Any
-    scale: Any
-    first: Any
-    first_bias: Any
-    second: Any
-    second_bias: Any
-    third: Any
-    third_bias: Any
-
-
 class Inference:
     """The weights of a model as arrays."""
 
@@ -155,11 +81,11 @@ class Inference:
             self.clocks = ClockArrays(
                 model.spans, model.count_rate, *map(array_of, (encoding.frequency, encoding.phase))
             )
-            self.inputs = _input_arrays(model)
-            self.blocks = _block_arrays(model)
-            self.describing = Describing(model.spans, self.inputs, _projection_arrays(model))
-            self.head = _head_arrays(model)
-        self.classifiers: dict[int, tuple[EventClassifier, ClassifierArrays]] = {}
+            self.inputs = input_arrays(model)
+            self.blocks = block_arrays(model)
+            self.describing = Describing(model.spans, self.inputs, projection_arrays(model))
+            self.head = head_arrays(model)
+        self.classifier: tuple[EventClassifier | None, list[int], Any] = None, [], None
 
     def is_current(self) -> bool:
         """Whether the weights are still those of the model."""
@@ -190,120 +116,18 @@ class Inference:
         given = self.no_features if features is None else array_of(features)
         return torch.from_numpy(run(_asked(past), self.describing, given, self._classifier(classifier)))
 
-    def _classifier(self, classifier: EventClassifier) -> ClassifierArrays:
-        """Its weights in the type of the model; they do not change once it is trained."""
-        kept = self.classifiers.get(id(classifier))
-        if kept is None:
-            kept = self.classifiers[id(classifier)] = classifier, _classifier_arrays(classifier, self.dtype)
-        return kept[1]
+    def _classifier(self, classifier: EventClassifier) -> Any:
+        """Its weights as arrays, made anew where it is another one or was trained since."""
+        versions = [tensor._version for tensor in (*classifier.parameters(), *classifier.buffers())]
+        kept, seen, arrays = self.classifier
+        if kept is not classifier or seen != versions:
+            arrays = classifier_arrays(classifier, self.dtype)
+            self.classifier = classifier, versions, arrays
+        return arrays
 
 
 def _asked(past: Past) -> Asked:
     return Asked(past.node, past.time, past.seen, *past.row_arrays())
-
-
-def _input_arrays(model: Model) -> InputArrays:
-    inputs, width = model.inputs, model.config.width
-    vectors = inputs.features.new_zeros(0, width) if inputs.vectors is None else inputs.vectors.weight
-    if inputs.of_features is None:
-        weight, bias = vectors.new_zeros(width, 0), vectors.new_zeros(width)
-    else:
-        weight, bias = inputs.of_features.weight, inputs.of_features.bias
-    return InputArrays(array_of(vectors), array_of(inputs.features), array_of(weight.T), array_of(bias))
-
-
-def _block_arrays(model: Model) -> BlockArrays:
-    blocks, width = model.layers, model.config.width
-    like = blocks[0].transform.weight
-
-    def stacked(tensors: list[Tensor]) -> Any:
-        return array_of(torch.stack(tensors))
-
-    def weights(part: str) -> Any:
-        maps = [getattr(block, part) for block in blocks]
-        return stacked([like.new_zeros(0, width) if part is None else part.weight.T for part in maps])
-
-    ends = [block.end or (like.new_zeros(0),) * 3 for block in blocks]
-    gates = [like.new_ones(2, width) if block.gate is None else block.gate for block in blocks]
-    own, scale, shift = (stacked(list(tensors)) for tensors in zip(*ends, strict=True))
-    return BlockArrays(
-        form=blocks[0].kernel.array_form or 0,
-        gated=blocks[0].gate is not None,
-        transform=weights("transform"),
-        bias=stacked([block.transform.bias for block in blocks]),
-        of_time=weights("of_time"),
-        of_edge=weights("of_edge"),
-        gate=stacked(gates),
-        own=own,
-        scale=scale,
-        shift=shift,
-        scan_weight=stacked([block.kernel.scan_weights() for block in blocks]),
-    )
-
-
-def _projection_arrays(model: Model) -> ProjectionArrays:
-    projection, like = model.projection, model.walk_scale
-    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, model.config.width))
-    nothing = Encoding(1.0, np.empty(0), row, row, np.empty(0, dtype=np.int64), array_of(like.new_zeros(0, 1)))
-    arrays = ProjectionArrays(
-        nothing, rows, JoinWeights(row, row, row, row), rows, row, row, rows, rows, row, rows, row
-    )
-    if isinstance(projection, Projection):
-        hidden, width = projection.hidden.weight.T, model.config.width
-        return arrays._replace(
-            frequency=array_of(projection.encoding.frequency),
-            phase=array_of(projection.encoding.phase),
-            of_embedding=array_of(hidden[:width]),
-            of_pause=array_of(hidden[width:]),
-            hidden_bias=array_of(projection.hidden.bias),
-            out=array_of(projection.out.weight.T),
-            out_bias=array_of(projection.out.bias),
-        )
-    return arrays._replace(
-        encoding=nothing if model.statistics is None else model.statistics.arrays(),
-        of_statistics=array_of(projection.of_statistics.weight.T),
-        joining=JoinWeights(*map(array_of, projection.weights())),
-        of_node=rows if projection.of_node is None else array_of(projection.of_node.weight.T),
-    )
-
-
-def _head_arrays(model: Model) -> HeadArrays:
-    head, like = model.head, model.walk_scale
-    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
-    kind = HEADS.index(model.config.head)
-    arrays = HeadArrays(kind, array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
-    if isinstance(head, Additive):
-        return arrays._replace(
-            of_left=array_of(head.of_left.weight.T),
-            of_right=array_of(head.of_right.weight.T),
-            bias=array_of(head.of_left.bias),
-            out=array_of(head.out.weight[0]),
-            out_bias=array_of(head.out.bias),
-        )
-    if isinstance(head, PairMLP):
-        arrays = arrays._replace(of_pair=array_of(head.of_pair))
-    if not isinstance(head, PairMLP) or head.direct is None:
-        return arrays
-    direct = head.direct
-    nothing = direct.bias.new_zeros(0, len(direct.bias))
-    parts = [nothing if part is None else part.weight.T for part in (direct.of_left, direct.of_right, direct.of_walks)]
-    return arrays._replace(
-        of_left=array_of(parts[0]),
-        of_right=array_of(parts[1]),
-        of_walks=array_of(parts[2]),
-        bias=array_of(direct.bias),
-        second=array_of(direct.second.weight.T),
-        second_bias=array_of(direct.second.bias),
-        out=array_of(direct.out.weight[0]),
-        out_bias=array_of(direct.out.bias),
-    )
-
-
-def _classifier_arrays(classifier: EventClassifier, dtype: torch.dtype) -> ClassifierArrays:
-    first, second, third = (layer for layer in classifier.layers if isinstance(layer, torch.nn.Linear))
-    weights = (first.weight.T, first.bias, second.weight.T, second.bias, third.weight[0], third.bias)
-    tensors = (classifier.centre, classifier.scale, *weights)
-    return ClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))
 
 
 @program
@@ -321,7 +145,7 @@ def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  
     chunk = ChunkArrays(view.chain, view.inbox, view.sender, view.role, degree, elapsed)
     owner = _owners(view.chain, size)
     embedding, lower = embed(view, owner, chunk, features, clocks, inputs, blocks, sums)
-    sketch = carried_sketch[:0]
+    sketch = empty_rows(size, 0, sketches)
     if sketching.width > 0:
         sketch = propagate(view.chain, view.inbox, view.sender, owner, elapsed, carried_sketch, sketching)
         put_rows(nodes, view.chain[1:] - 1, sketch, 0, sketches)

@@ -168,7 +168,8 @@ class State:
         """
         self.check_usable()
         torch.autograd.graph.increment_version(self.embedding)
-        successor = copy.copy(self)
+        successor = State.__new__(State)
+        successor.__dict__.update(self.__dict__)
         self.consumed = True
         return successor
 

@@ -1,0 +1,211 @@
+"""The weights of a model as arrays, in records that compiled code takes: one shape for every configuration.
+
+A part that a model lacks has arrays without rows or columns.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tapgnn.compiled.parallel import view as array_of
+from tapgnn.compiled.projection_fused import JoinWeights
+from tapgnn.model.config import HEADS
+from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.features.statistics_encoder import Encoding
+from tapgnn.model.heads import Additive, PairMLP
+from tapgnn.model.projection import Projection
+
+if TYPE_CHECKING:
+    from tapgnn.model.model import Model
+
+
+class InputArrays(NamedTuple):
+    """h_0: vectors [1 + N, d], and features [1 + M, f] with the weight [f, d] and bias [d] of their transform."""
+
+    vectors: Any
+    features: Any
+    weight: Any
+    bias: Any
+
+
+class BlockArrays(NamedTuple):
+    """The blocks, stacked: see `Block`; their kernel's number and weights, and whether gates are more than ones."""
+
+    form: int
+    gated: bool
+    transform: Any
+    bias: Any
+    of_time: Any
+    of_edge: Any
+    gate: Any
+    own: Any
+    scale: Any
+    shift: Any
+    scan_weight: Any
+
+
+class ClockArrays(NamedTuple):
+    """Origin and spans of the clocks, rates of the decayed counts [H] per event, and the encoding of instants."""
+
+    spans: Any
+    count_rate: Any
+    frequency: Any
+    phase: Any
+
+
+class ProjectionArrays(NamedTuple):
+    """Of the projection with statistics, their weights, what joins them with h, and h_0's; or of that of the paper."""
+
+    encoding: Any
+    of_statistics: Any
+    joining: Any
+    of_node: Any
+    frequency: Any
+    phase: Any
+    of_embedding: Any
+    of_pause: Any
+    hidden_bias: Any
+    out: Any
+    out_bias: Any
+
+
+class HeadArrays(NamedTuple):
+    """Which head it is, and the weights of each: see `heads`; walk_scale is what the cosines are divided by."""
+
+    kind: int
+    walk_scale: Any
+    of_pair: Any
+    of_left: Any
+    of_right: Any
+    of_walks: Any
+    bias: Any
+    second: Any
+    second_bias: Any
+    out: Any
+    out_bias: Any
+
+
+class ClassifierArrays(NamedTuple):
+    """Centre and scale [w] of a description, and the weights and biases of the three layers."""
+
+    centre: Any
+    scale: Any
+    first: Any
+    first_bias: Any
+    second: Any
+    second_bias: Any
+    third: Any
+    third_bias: Any
+
+
+def input_arrays(model: Model) -> InputArrays:
+    """Of h_0."""
+    inputs, width = model.inputs, model.config.width
+    vectors = inputs.features.new_zeros(0, width) if inputs.vectors is None else inputs.vectors.weight
+    if inputs.of_features is None:
+        weight, bias = vectors.new_zeros(width, 0), vectors.new_zeros(width)
+    else:
+        weight, bias = inputs.of_features.weight, inputs.of_features.bias
+    return InputArrays(array_of(vectors), array_of(inputs.features), array_of(weight.T), array_of(bias))
+
+
+def block_arrays(model: Model) -> BlockArrays:
+    """Of the blocks."""
+    blocks, width = model.layers, model.config.width
+    like = blocks[0].transform.weight
+
+    def stacked(tensors: list[Tensor]) -> Any:
+        return array_of(torch.stack(tensors))
+
+    def weights(part: str) -> Any:
+        maps = [getattr(block, part) for block in blocks]
+        return stacked([like.new_zeros(0, width) if part is None else part.weight.T for part in maps])
+
+    ends = [block.end or (like.new_zeros(0),) * 3 for block in blocks]
+    gates = [like.new_ones(2, width) if block.gate is None else block.gate for block in blocks]
+    own, scale, shift = (stacked(list(tensors)) for tensors in zip(*ends, strict=True))
+    return BlockArrays(
+        form=blocks[0].kernel.array_form or 0,
+        gated=blocks[0].gate is not None,
+        transform=weights("transform"),
+        bias=stacked([block.transform.bias for block in blocks]),
+        of_time=weights("of_time"),
+        of_edge=weights("of_edge"),
+        gate=stacked(gates),
+        own=own,
+        scale=scale,
+        shift=shift,
+        scan_weight=stacked([block.kernel.scan_weights() for block in blocks]),
+    )
+
+
+def projection_arrays(model: Model) -> ProjectionArrays:
+    """Of the projection."""
+    projection, like = model.projection, model.walk_scale
+    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, model.config.width))
+    nothing = Encoding(1.0, np.empty(0), row, row, np.empty(0, dtype=np.int64), array_of(like.new_zeros(0, 1)))
+    arrays = ProjectionArrays(
+        nothing, rows, JoinWeights(row, row, row, row), rows, row, row, rows, rows, row, rows, row
+    )
+    if isinstance(projection, Projection):
+        hidden, width = projection.hidden.weight.T, model.config.width
+        return arrays._replace(
+            frequency=array_of(projection.encoding.frequency),
+            phase=array_of(projection.encoding.phase),
+            of_embedding=array_of(hidden[:width]),
+            of_pause=array_of(hidden[width:]),
+            hidden_bias=array_of(projection.hidden.bias),
+            out=array_of(projection.out.weight.T),
+            out_bias=array_of(projection.out.bias),
+        )
+    return arrays._replace(
+        encoding=nothing if model.statistics is None else model.statistics.arrays(),
+        of_statistics=array_of(projection.of_statistics.weight.T),
+        joining=JoinWeights(*map(array_of, projection.weights())),
+        of_node=rows if projection.of_node is None else array_of(projection.of_node.weight.T),
+    )
+
+
+def head_arrays(model: Model) -> HeadArrays:
+    """Of the head."""
+    head, like = model.head, model.walk_scale
+    row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
+    kind = HEADS.index(model.config.head)
+    arrays = HeadArrays(kind, array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
+    if isinstance(head, Additive):
+        return arrays._replace(
+            of_left=array_of(head.of_left.weight.T),
+            of_right=array_of(head.of_right.weight.T),
+            bias=array_of(head.of_left.bias),
+            out=array_of(head.out.weight[0]),
+            out_bias=array_of(head.out.bias),
+        )
+    if isinstance(head, PairMLP):
+        arrays = arrays._replace(of_pair=array_of(head.of_pair))
+    if not isinstance(head, PairMLP) or head.direct is None:
+        return arrays
+    direct = head.direct
+    nothing = direct.bias.new_zeros(0, len(direct.bias))
+    parts = [nothing if part is None else part.weight.T for part in (direct.of_left, direct.of_right, direct.of_walks)]
+    return arrays._replace(
+        of_left=array_of(parts[0]),
+        of_right=array_of(parts[1]),
+        of_walks=array_of(parts[2]),
+        bias=array_of(direct.bias),
+        second=array_of(direct.second.weight.T),
+        second_bias=array_of(direct.second.bias),
+        out=array_of(direct.out.weight[0]),
+        out_bias=array_of(direct.out.bias),
+    )
+
+
+def classifier_arrays(classifier: EventClassifier, dtype: torch.dtype) -> ClassifierArrays:
+    """Of a classifier of events, in the type of the model that it is used with."""
+    first, second, third = (layer for layer in classifier.layers if isinstance(layer, torch.nn.Linear))
+    weights = (first.weight.T, first.bias, second.weight.T, second.bias, third.weight[0], third.bias)
+    tensors = (classifier.centre, classifier.scale, *weights)
+    return ClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))
