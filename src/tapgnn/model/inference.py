@@ -1,8 +1,8 @@
 """The program of a model on arrays, without gradients: what is served.
 
-One text for every configuration: where a model lacks a part, its arrays are empty (`weight_arrays`). The text runs in two
-ways: interpreted, for many rows, with dense products by the matrix library and loops on several threads; and compiled
-whole, for few, where a single event would pay more for calls than for arithmetic.
+One text for every configuration: where a model lacks a part, its arrays are empty (`weight_arrays`). The text runs in
+two ways: interpreted, for many rows, with dense products by the matrix library and loops on several threads; and
+compiled whole, for few, where a single event would pay more for calls than for arithmetic.
 """
 
 from __future__ import annotations
