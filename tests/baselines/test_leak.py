@@ -11,9 +11,12 @@ import pytest
 
 from tapgnn.baselines import Method, replay
 from tapgnn.events import Events
+from tapgnn.model.backend import PLAIN
 from tests.baselines.samples import EVERY, busy_log, make, parts, queries
 
-every_method = pytest.mark.parametrize("name", EVERY)
+# TAP-GNN on plain torch, too, and in the preset of the paper.
+EVERY_FORM = (*EVERY, "tapgnn on plain torch", "tapgnn of the paper")
+every_method = pytest.mark.parametrize("name", EVERY_FORM)
 TRAIN, VALID, STREAM = parts(busy_log())
 NODES = len(TRAIN.vocabulary)
 # Scores are sums in float32, whose order may depend on how many rows are computed at once.
@@ -22,8 +25,10 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 @cache
 def _fitted(name: str) -> Method:
-    method = make(name)
+    method = make(name.split()[0], **({"preset": "paper", "options": None} if name.endswith("paper") else {}))
     method.fit(TRAIN, VALID)
+    if name.endswith("plain torch"):
+        method.estimator.model_.backend = PLAIN
     method.observe(VALID)
     return method
 
