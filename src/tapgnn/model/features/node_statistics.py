@@ -17,7 +17,6 @@ import numpy as np
 from torch import Tensor
 
 from tapgnn.compiled.jit import compiled
-from tapgnn.compiled.row_lookup import find_row
 
 # The first column of each.
 COUNT, LAST, SEEN, RECENT = 0, 2, 4, 6
@@ -99,10 +98,3 @@ def read_clocks(spans: Any, view: Any, seen: Any, rows: Any, elapsed: Any, clock
         clocks[i, 0] = (view.time[i] - origin) / span
         clocks[i, 1] = seen[i] / events
         degree[i] = rows[i, COUNT] + rows[i, COUNT + 1]
-
-
-@compiled
-def find_active(rows: Any, active: Any) -> None:
-    """Fill active [Q] from `Rows` of statistics: whether there was ever an event."""
-    for q in range(len(active)):
-        active[q] = last_active(find_row(rows, q)) > -np.inf
