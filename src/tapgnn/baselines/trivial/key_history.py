@@ -20,20 +20,17 @@ class KeyHistory(Method):
     sees_history = True
 
     def __init__(self) -> None:
-        self._reset()
-
-    def _reset(self) -> None:
         self._clock = Clock()
         self._keys, self._count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
         self._latest = np.empty(0)
 
-    @abstractmethod
     def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
-        """The keys of the events and their times, in order of time."""
+        """The keys of the events and their times, in order of time: by default, those of the same queries."""
+        return self._query_keys(events.src, events.dst), events.time
 
-    @abstractmethod
     def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        """[Q] the key of each query."""
+        """[Q] the key of each query: by default, its destination."""
+        return dst
 
     @abstractmethod
     def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
@@ -41,7 +38,7 @@ class KeyHistory(Method):
 
     def fit(self, train: Events, valid: Events) -> None:
         """Forget everything, then observe the training events."""
-        self._reset()
+        KeyHistory.__init__(self)
         self.observe(train)
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
