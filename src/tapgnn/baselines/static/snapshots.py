@@ -80,7 +80,9 @@ class SnapshotReader(nn.Module):
         done = len(output)
         for group in _group_by_length(length, len(self.snapshots)):
             state = torch.from_numpy(birth[group])
-            vectors = self._vectors(distinct[group], birth[group], int(length[group].max()))
+            # From each node's first snapshot on; beyond the end, the last one again.
+            places = np.minimum(birth[group] + np.arange(length[group].max())[:, None], len(self.snapshots) - 1)
+            vectors = torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + distinct[group]])
             followed, _ = self.lstm(vectors, (output[state].unsqueeze(0), cell[state].unsqueeze(0)))
             found.append(followed.flatten(0, 1))
             first[group], stride[group] = done + np.arange(len(group)), len(group)
@@ -88,11 +90,6 @@ class SnapshotReader(nn.Module):
         steps = read - birth[place]
         at = np.where(steps > 0, first[place] + (steps - 1) * stride[place], read)
         return torch.cat(found)[torch.from_numpy(at)]
-
-    def _vectors(self, nodes: Ints, birth: Ints, steps: int) -> Tensor:
-        """[steps, R, d] the inputs from each node's first snapshot on; beyond the end, the last one again."""
-        places = np.minimum(birth + np.arange(steps)[:, None], len(self.snapshots) - 1)
-        return torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + nodes])
 
     def _absent(self) -> tuple[Tensor, Tensor]:
         """Output and cell [S + 1, width] of a node that is in none of the first 0, 1, ..., S snapshots."""
