@@ -85,13 +85,11 @@ class Clock:
 
     def advance(self, events: Events) -> None:
         """Move to the end of these events; they must not start before the clock."""
-        if not len(events):
-            return
-        if events.time[0] < self.time:
+        if len(events) and events.time[0] < self.time:
             raise LateEventError(
                 f"an event at {events.time[0]} came after one at {self.time} was observed; observe in order of time"
             )
-        self.time = float(events.time[-1])
+        self.time = float(events.time.max(initial=self.time))
 
     def check(self, time: Floats) -> None:
         """Refuse queries that are not later than everything observed."""

@@ -8,7 +8,7 @@ import torch
 from torch.nn.functional import normalize
 
 from tapgnn.baselines.shared.adjacency import Adjacency
-from tapgnn.baselines.shared.sage_layer import SageLayer
+from tapgnn.baselines.shared.link_network import SageLayer
 from tapgnn.baselines.static.graphsage import GraphSAGE, SageNetwork, dot_scores
 from tapgnn.baselines.static.walks import StaticGraph
 from tapgnn.errors import ConfigError

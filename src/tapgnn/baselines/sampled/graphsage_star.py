@@ -28,9 +28,8 @@ from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors
+from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, SageLayer
 from tapgnn.baselines.shared.neighbourhood import Frontier
-from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.events import Events, Floats, Ints
 
 

@@ -39,10 +39,7 @@ class Arena(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Entries for Q queries, [Q, n] each: padding has node and event -1 and the time of the query.
-
-    `event` counts the events in the order in which they were appended, from 0.
-    """
+    """[Q, n] entries for Q queries; `event` counts those appended, from 0; padding is -1, the query's time, -1."""
 
     node: Ints
     time: Floats
@@ -77,8 +74,7 @@ class Adjacency:
         if not len(events):
             return
         self._clock.advance(events)
-        nodes, added = np.unique(np.concatenate([events.src, events.dst]), return_counts=True)
-        self._reserve(nodes, added)
+        self._reserve(*np.unique(np.concatenate([events.src, events.dst]), return_counts=True))
         _write(events.src, events.dst, events.time, self.events, self.arena)
         self.events += len(events)
 
@@ -89,10 +85,7 @@ class Adjacency:
         return found
 
     def uniform(self, nodes: Ints, times: Floats, count: int, seed: int) -> Neighbours:
-        """[Q, count] different entries before each time, every choice of them equally likely.
-
-        What is drawn depends on the seed, the node and the time alone: pass another seed for another sample.
-        """
+        """[Q, count] different entries before each time, all choices equally likely, by seed, node and time alone."""
         nodes, times, found = _allocate(nodes, times, count)
         # Adding 0 makes -0.0 the 0.0 that it equals.
         words = (times + 0.0).view(np.uint64)

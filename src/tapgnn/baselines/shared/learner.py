@@ -48,20 +48,15 @@ from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
 logger = logging.getLogger(__name__)
-VECTORS = "vectors."
 NO_QUERIES: tuple[Ints, Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 NO_EVENTS = Events(*NO_QUERIES)
 
 
 @dataclass(eq=False)
 class Learner(Method):
-    """A network that is trained on links and carries a state along the stream.
+    """A network that is trained on links, `batch` events a step, and carries a state along the stream.
 
-    patience       epochs without a better validation AUC after which training stops
-    validations    validations per epoch
-    batch          events per training step
-    vector_rate    learning-rate multiplier for the node vectors, which overfit first
-    query_batch    queries that are scored at once
+    `vector_rate` multiplies the learning rate of the node vectors, which overfit first.
     """
 
     sees_history = True
@@ -168,9 +163,8 @@ class Learner(Method):
 
     def _optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""
-        named = list(self.network.named_parameters())
-        vectors = [tensor for name, tensor in named if name.startswith(VECTORS)]
-        others = [tensor for name, tensor in named if not name.startswith(VECTORS)]
+        vectors = list(self.network.vectors.parameters())
+        others = [tensor for name, tensor in self.network.named_parameters() if not name.startswith("vectors.")]
         return [
             torch.optim.Adam(others, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True),
             torch.optim.SparseAdam(vectors, lr=self.learning_rate * self.vector_rate),
@@ -201,8 +195,7 @@ class Learner(Method):
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""
-        self._clock.check(time)
-        return self._score_stream(NO_EVENTS, src, dst, time)
+        return self.replay(NO_EVENTS, src, dst, time)
 
     def observe(self, events: Events) -> None:
         """Absorb the events into the state."""

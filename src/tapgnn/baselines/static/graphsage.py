@@ -37,9 +37,9 @@ from torch.nn.functional import logsigmoid, normalize
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
 from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs, Table
+from tapgnn.baselines.shared.link_network import SageLayer
 from tapgnn.baselines.shared.neighbourhood import frontiers
 from tapgnn.baselines.shared.row_table import look_up
-from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.baselines.static.embedding_method import EmbeddingMethod, Scorer, validation_auc
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
 from tapgnn.data.negatives import rng_for

@@ -56,9 +56,8 @@ class HawkesNetwork(nn.Module):
         of_source, of_target, of_history = np.split(place, [len(source), len(source) + target.size])
         own, other = rows[torch.from_numpy(of_source)], rows[torch.from_numpy(of_target)].view(*target.shape, -1)
         past, present = torch.from_numpy(of_history.reshape(history.shape)), torch.from_numpy(history >= 0)
-        attention = torch.softmax(
-            -_distances(own.unsqueeze(1), rows, past).squeeze(1).masked_fill(~present, 1e9), dim=1
-        )
+        distance = _distances(own.unsqueeze(1), rows, past).squeeze(1)
+        attention = torch.softmax(-distance.masked_fill(~present, 1e9), dim=1)
         decay = torch.exp(-softplus(self.rate(torch.from_numpy(source))) * torch.from_numpy(age).float())
         weight = attention * decay * present
         base = (own.unsqueeze(1) - other).square().sum(dim=2)
