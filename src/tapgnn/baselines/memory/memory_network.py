@@ -140,10 +140,7 @@ def _levels(order: Any, needs: Any) -> Any:
 
 
 class MemoryNetwork(nn.Module):
-    """Node vectors, a cell, a readout and a head.
-
-    query_neighbours, message_neighbours    how many latest neighbours a query, and a message, read
-    """
+    """Node vectors, a cell, a readout and a head; queries and messages read this many latest neighbours."""
 
     query_neighbours = 0
     message_neighbours = 0
@@ -175,7 +172,11 @@ class MemoryNetwork(nn.Module):
     def unroll(self, batch: MemoryBatch, state: MemoryState) -> tuple[Tensor, Tensor]:
         """The memories [U + T, d] and vectors [U + T, d] of all rows; the state moves to the end of the batch."""
         vector = self.vectors(batch.nodes)[torch.from_numpy(batch.owner)]
-        memory = torch.cat([self._before(batch, state), vector.new_zeros(batch.view.size, self.width)])
+        # Before the batch: pending messages applied, zeros where a node was never active.
+        active = np.flatnonzero(np.isfinite(batch.last[: batch.first]))
+        nodes = torch.from_numpy(batch.nodes[active])
+        updated = self.update(state.pending[nodes], state.memory[nodes])
+        memory = torch.zeros_like(vector).index_copy(0, torch.from_numpy(active), updated)
         messages = vector.new_zeros(batch.view.size, self.message_width)
         for wave in batch.waves:
             rows = torch.from_numpy(wave)
@@ -186,13 +187,6 @@ class MemoryNetwork(nn.Module):
             messages[rows] = message.detach()
         self._store(batch, state, memory.detach(), messages)
         return memory, vector
-
-    def _before(self, batch: MemoryBatch, state: MemoryState) -> Tensor:
-        """[U, d] the memories ahead of the batch: pending messages applied, zeros where a node was never active."""
-        active = np.flatnonzero(np.isfinite(batch.last[: batch.first]))
-        nodes = torch.from_numpy(batch.nodes[active])
-        updated = self.update(state.pending[nodes], state.memory[nodes])
-        return updated.new_zeros(batch.first, self.width).index_copy(0, torch.from_numpy(active), updated)
 
     def _store(self, batch: MemoryBatch, state: MemoryState, memory: Tensor, messages: Tensor) -> None:
         """Store, for every active node, the memory before its last message and that message."""

@@ -116,7 +116,7 @@ class Learner(Method):
         for epoch in range(self.epochs):
             if epoch - best_epoch >= self.patience:
                 break
-            for share, loss in self._epoch(train, draw, optimizers):
+            for share, loss in self._epoch(train, lambda piece: self._step(piece, draw(piece), optimizers)):
                 kept, auc = self._validate(train, valid, valid_pairs, share == 1.0)
                 self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": auc})
                 logger.info("%s: %s", self.name, self.history[-1])
@@ -125,25 +125,21 @@ class Learner(Method):
         weights, self.state = best
         self.network.load_state_dict(weights)
 
-    def _epoch(
-        self, train: Events, draw: Callable[[Events], Pairs], optimizers: Sequence[torch.optim.Optimizer]
-    ) -> Iterator[tuple[float, float]]:
+    def _epoch(self, train: Events, step: Callable[[Events], float]) -> Iterator[tuple[float, float]]:
         """Train along the log; whenever a validation is due, yield the share of the log that was read and the loss."""
         due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
         losses, done = [], 0
         self.state = self._empty_state()
         self.network.train()
         for piece in train.chunks(self.batch):
-            losses.append(self._step(piece, draw(piece), optimizers))
+            losses.append(step(piece))
             done += len(piece)
             if done >= due[0]:
                 due = [count for count in due if count > done]
                 yield done / len(train), float(np.mean(losses))
                 losses = []
 
-    def _validate(
-        self, train: Events, valid: Events, pairs: Pairs, epoch_ended: bool
-    ) -> tuple[tuple[dict[str, Tensor], Any], float]:
+    def _validate(self, train: Events, valid: Events, pairs: Pairs, epoch_ended: bool) -> tuple[tuple[Any, Any], float]:
         """The current weights with the better of their states after all of `train`, and its validation AUC."""
         carried, self.state = self.state, self._empty_state()
         self.network.eval()
@@ -174,17 +170,16 @@ class Learner(Method):
         """One step on a batch of events and their negatives; returns the loss."""
         logits = self._logits(piece, pairs.src, pairs.dst, pairs.time)
         loss = softplus(torch.where(torch.from_numpy(pairs.label == 1), -logits, logits)).mean()
-        if not torch.isfinite(loss):
-            raise diverged(
-                f"the loss is {float(loss.detach())} at time {piece.time[0]} with learning rate {self.learning_rate}"
-            )
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise diverged(f"the loss is {value} at time {piece.time[0]} with learning rate {self.learning_rate}")
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(optimizers[0].param_groups[0]["params"], 1.0)
         for optimizer in optimizers:
             optimizer.step()
-        return float(loss.detach())
+        return value
 
     def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
         """[Q] the logit of each query; the events are absorbed, and a query sees those strictly before it."""

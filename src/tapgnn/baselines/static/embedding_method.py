@@ -9,11 +9,10 @@ to the training events, and the one with the highest AUC on the validation event
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -75,12 +74,6 @@ class EmbeddingMethod(Method):
     def details(self) -> Details:
         """What the last fit selected, and its validation AUC."""
         return dict(self._details)
-
-    def with_scorer(self, scorer: Scorer) -> Self:
-        """This fit with another scorer, and a clock of its own."""
-        other = copy.copy(self)
-        other._scorer, other._clock = scorer, copy.copy(self._clock)
-        return other
 
 
 def validation_auc(scorer: Scorer, pairs: Pairs) -> float:

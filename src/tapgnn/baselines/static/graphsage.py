@@ -24,6 +24,7 @@ Differences:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -112,8 +113,11 @@ class GraphSAGE(EmbeddingMethod):
         return self._scorers[head], {"head": head, "valid_auc": auc[head], **aucs}
 
     def alternatives(self) -> Mapping[str, GraphSAGE]:
-        """The fit with each of the two scores."""
-        return {name: self.with_scorer(scorer) for name, scorer in self._scorers.items()}
+        """The fit with each of the two scores, and a clock of its own."""
+        others = {name: copy.copy(self) for name in self._scorers}
+        for name, other in others.items():
+            other._scorer, other._clock = self._scorers[name], copy.copy(self._clock)
+        return others
 
     def _table(self, graph: StaticGraph) -> Table:
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
