@@ -81,6 +81,7 @@ class Learner(Method):
         self.network: Any = None
         self.state: Any = None
         self.history: list[dict[str, float]] = []
+        self._details: Details = {}
         self._clock = Clock()
 
     @abstractmethod
@@ -124,6 +125,7 @@ class Learner(Method):
                     best, best_auc, best_epoch = kept, auc, epoch + share
         weights, self.state = best
         self.network.load_state_dict(weights)
+        self._details = {"epochs": self.history[-1]["epoch"], "kept_epoch": best_epoch, "valid_auc": best_auc}
 
     def _epoch(self, train: Events, step: Callable[[Events], float]) -> Iterator[tuple[float, float]]:
         """Train along the log; whenever a validation is due, yield the share of the log that was read and the loss."""
@@ -207,11 +209,7 @@ class Learner(Method):
 
     def details(self) -> Details:
         """How many epochs the last fit ran, after how many its weights were kept, and their validation AUC."""
-        if not self.history:
-            return {}
-        aucs = np.array([point["valid_auc"] for point in self.history])
-        kept = self.history[-1 if np.isnan(aucs).any() else int(aucs.argmax())]
-        return {"epochs": self.history[-1]["epoch"], "kept_epoch": kept["epoch"], "valid_auc": kept["valid_auc"]}
+        return dict(self._details)
 
     @torch.no_grad()
     def _score_stream(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
