@@ -6,9 +6,6 @@ Both ends of an event are in each other's list; a self-loop is in its node's lis
 each a run that a binary search cuts at t. A run that is full moves to the end of the arena with twice the capacity, so
 that appending costs O(1) an event on average and never a rebuild; a log that comes in one piece is a plain CSR.
 
-    latest(v, t, n)     the n last of N(v, t), the last one first
-    uniform(v, t, n)    n different entries of N(v, t), each set of n equally likely; all, where there are fewer
-
 Invariant: the result for (v, t) is a function of the events before t and of the seed, whatever was appended later and
 whatever other queries are in the call.
 """
@@ -85,7 +82,7 @@ class Adjacency:
         return found
 
     def uniform(self, nodes: Ints, times: Floats, count: int, seed: int) -> Neighbours:
-        """[Q, count] different entries before each time, all choices equally likely, by seed, node and time alone."""
+        """[Q, count] different entries before each time, or all, each set as likely; by seed, node and time alone."""
         nodes, times, found = _allocate(nodes, times, count)
         # Adding 0 makes -0.0 the 0.0 that it equals.
         words = (times + 0.0).view(np.uint64)
