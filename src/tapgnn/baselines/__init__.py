@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
+from functools import partial
+from pkgutil import resolve_name
 from typing import Any
 
 from tapgnn.baselines.method import Method, replay
@@ -17,39 +18,31 @@ from tapgnn.baselines.trivial.recency import Recency
 __all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
 
 
-def _deterministic(make: Callable[..., Method], **fixed: Any) -> Callable[..., Method]:
+def _deterministic(make: Callable[..., Method], seed: int = 0, **settings: Any) -> Method:
     """A method without randomness: it accepts a seed, as the others do, and ignores it."""
-
-    def build(seed: int = 0, **settings: Any) -> Method:
-        return make(**fixed, **settings)
-
-    return build
+    return make(**settings)
 
 
-def _lazy(module: str, name: str) -> Callable[..., Method]:
+def _imported(place: str, **settings: Any) -> Method:
     """A method whose module is imported when it is first built."""
-
-    def build(**settings: Any) -> Method:
-        method: Method = getattr(import_module(f"tapgnn.baselines.{module}"), name)(**settings)
-        return method
-
-    return build
+    method: Method = resolve_name(f"tapgnn.baselines.{place}")(**settings)
+    return method
 
 
 METHODS: dict[str, Callable[..., Method]] = {
-    "recency": _deterministic(Recency, role="any"),
-    "recency-destination": _deterministic(Recency, role="destination"),
-    "popularity": _deterministic(Popularity),
-    "edgebank": _deterministic(EdgeBank),
-    "node2vec": _lazy("static.node2vec", "Node2Vec"),
-    "graphsage": _lazy("static.graphsage", "GraphSAGE"),
-    "graphsage-star": _lazy("sampled.graphsage_star", "GraphSAGEStar"),
-    "ctdne": _lazy("static.ctdne", "CTDNE"),
-    "htne": _lazy("static.htne", "HTNE"),
-    "tnode": _lazy("static.tnode", "TNODE"),
-    "tgat": _lazy("sampled.tgat", "TGAT"),
-    "tdgnn": _lazy("sampled.tdgnn", "TDGNN"),
-    "jodie": _lazy("memory.jodie", "JODIE"),
-    "tgn": _lazy("memory.tgn", "TGN"),
-    "dyrep": _lazy("memory.dyrep", "DyRep"),
+    "recency": partial(_deterministic, Recency, role="any"),
+    "recency-destination": partial(_deterministic, Recency, role="destination"),
+    "popularity": partial(_deterministic, Popularity),
+    "edgebank": partial(_deterministic, EdgeBank),
+    "node2vec": partial(_imported, "static.node2vec:Node2Vec"),
+    "graphsage": partial(_imported, "static.graphsage:GraphSAGE"),
+    "graphsage-star": partial(_imported, "sampled.graphsage_star:GraphSAGEStar"),
+    "ctdne": partial(_imported, "static.ctdne:CTDNE"),
+    "htne": partial(_imported, "static.htne:HTNE"),
+    "tnode": partial(_imported, "static.tnode:TNODE"),
+    "tgat": partial(_imported, "sampled.tgat:TGAT"),
+    "tdgnn": partial(_imported, "sampled.tdgnn:TDGNN"),
+    "jodie": partial(_imported, "memory.jodie:JODIE"),
+    "tgn": partial(_imported, "memory.tgn:TGN"),
+    "dyrep": partial(_imported, "memory.dyrep:DyRep"),
 }

@@ -1,13 +1,5 @@
 """Method: the one interface that TAP-GNN and every baseline implement, so that no harness can favour one of them.
 
-    fit(train, valid)        train; afterwards the method has observed `train` and nothing later (`valid` may only
-                             select weights or settings)
-    score(src, dst, time)    [Q] higher means more likely, from everything observed so far
-    observe(events)          advance the stream; has no effect on scores where `sees_history` is False
-    replay(...)              score queries along a stream
-    details()                what the fit selected, for the record only
-    alternatives()           the same fit with its other scores, for methods that report several
-
 The law of `replay`: a query at t sees what was observed before the call and the events strictly before t, never those
 at t. `replay` in this module is the reference; a method may override its own `replay` with a faster form that gives the
 same scores and leaves the same state.
@@ -36,26 +28,26 @@ class Method(ABC):
 
     @abstractmethod
     def fit(self, train: Events, valid: Events) -> None:
-        """Train from scratch; afterwards exactly `train` has been observed."""
+        """Train from scratch; `valid` may only select weights or settings: afterwards exactly `train` is observed."""
 
     @abstractmethod
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] higher means more likely; every time must lie after the last observed instant."""
+        """[Q] higher means more likely, from all observed so far; every time must lie after the last such instant."""
 
     @abstractmethod
     def observe(self, events: Events) -> None:
-        """Absorb events that are later than all observed ones."""
+        """Absorb events that are later than all observed ones; no score changes where `sees_history` is False."""
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the score of each query, in any order of time, seeing the events strictly before it; observes all."""
         return replay(self, events, src, dst, time)
 
     def details(self) -> Details:
-        """What the last fit selected; empty where there is nothing to select."""
+        """What the last fit selected, for the record only; empty where there is nothing to select."""
         return {}
 
     def alternatives(self) -> Mapping[str, Method]:
-        """By name, the same fit with other scores; using one leaves this method unchanged."""
+        """By name, the same fit with its other scores, if it has several; using one leaves this method unchanged."""
         return {}
 
 
@@ -85,13 +77,11 @@ class Clock:
 
     def advance(self, events: Events) -> None:
         """Move to the end of these events; they must not start before the clock."""
-        if not len(events):
-            return
-        if events.time[0] < self.time:
+        if len(events) and events.time[0] < self.time:
             raise LateEventError(
                 f"an event at {events.time[0]} came after one at {self.time} was observed; observe in order of time"
             )
-        self.time = float(events.time[-1])
+        self.time = float(events.time.max(initial=self.time))
 
     def check(self, time: Floats) -> None:
         """Refuse queries that are not later than everything observed."""

@@ -7,6 +7,7 @@ import torch
 from tapgnn import Events
 from tapgnn.baselines.memory.dyrep import DyRep
 from tapgnn.baselines.memory.jodie import JODIE
+from tapgnn.baselines.memory.memory_network import MemoryBatch
 from tapgnn.baselines.memory.tgn import TGN
 from tapgnn.baselines.shared.row_table import look_up
 from tests.baselines.shared.test_learner import make, parts, random_log
@@ -89,7 +90,7 @@ def test_the_gradients_of_a_batch_are_those_of_the_equations(method):
 
     wanted = gradients(torch.stack([memory[node] for node in nodes]))
     state = one._empty_state()
-    batch = one.network.batch(state, log, np.empty(0, dtype=np.int64), np.empty(0))
+    batch = MemoryBatch(one.network, state, log, np.empty(0, dtype=np.int64), np.empty(0))
     rows, _ = one.network.unroll(batch, state)
     found = gradients(rows[batch.first + batch.view.chain[1:] - 1])
     assert found.keys() == wanted.keys()
@@ -119,4 +120,20 @@ def test_the_state_is_of_the_training_events_after_a_fit():
     one = make(TGN, epochs=2)
     one.fit(train, valid)
     assert one.state.last.max() == train.time[-1]
-    assert one.state.past.graph.events == len(train)
+    assert one.state.past.events == len(train)
+
+
+def test_a_wave_needs_only_earlier_waves_and_holds_every_temporal_node_once():
+    log = random_log(size=60, seed=2)
+    one = make(DyRep)
+    one.network = one._build(log)
+    one.network.query_neighbours = one.network.message_neighbours = 3
+    batch = MemoryBatch(one.network, one._empty_state(), log, log.src, log.time)
+    assert sorted(np.concatenate(batch.waves)) == list(range(batch.view.size))
+    ready = np.arange(batch.first)
+    for wave in batch.waves:
+        needed = np.concatenate([batch.previous[wave], batch.partner[wave], batch.partner_rows[wave].ravel()])
+        assert np.isin(needed[needed >= 0], ready).all()
+        ready = np.concatenate([ready, wave + batch.first])
+    # A query at the time of an event reads the memory before it.
+    assert (batch.last[batch.row] < log.time).all()

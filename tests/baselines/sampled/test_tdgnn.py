@@ -66,7 +66,7 @@ def test_the_layers_are_the_formula():
     asked = np.array([0, 3, 99]), np.array([20.0, 59.5, 30.0])
     roots, place = distinct(*asked)
     nodes, layered = frontiers(lambda node, time, depth: graph.latest(node, time, 4), *roots, 2, "query")
-    found = network(nodes, layered)[torch.from_numpy(place)]
+    found = network(nodes, layered, graph)[torch.from_numpy(place)]
     wanted = torch.stack([h(int(node), float(time), 2) for node, time in zip(*asked, strict=True)])
     torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-5)
 

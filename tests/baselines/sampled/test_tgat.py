@@ -15,7 +15,7 @@ def recursive(method, node, time, layer):
     if layer == 0:
         return network.vectors(np.array([node]))
     own = recursive(method, node, time, layer - 1)
-    met = past.graph.latest(np.array([node]), np.array([time]), method.neighbours)
+    met = past.latest(np.array([node]), np.array([time]), method.neighbours)
     here = met.mask[0]
     pairs = zip(met.node[0][here], met.time[0][here], strict=True)
     rows = torch.cat([own, *(recursive(method, int(u), float(t), layer - 1) for u, t in pairs)])

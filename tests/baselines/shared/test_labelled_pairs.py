@@ -26,6 +26,6 @@ def test_the_classifier_finds_a_linear_rule_and_gives_unseen_nodes_the_vector_ze
     src, dst = rng.integers(40, size=(2, 2_000))
     label = (table[src, 0] - 2 * table[dst, 1] > 0).astype(np.int64)
     classifier = PairClassifier(table, Pairs(src, dst, np.zeros(2_000), label))
-    assert Pairs(src, dst, np.zeros(2_000), label).auc(classifier.logits(src, dst)) > 0.99
+    assert Pairs(src, dst, np.zeros(2_000), label).auc(classifier(src, dst)) > 0.99
     rows = np.array([-1, 40, 2])
-    assert classifier.logits(rows[:1], rows[:1]) == classifier.logits(rows[1:2], rows[1:2])
+    assert classifier(rows[:1], rows[:1]) == classifier(rows[1:2], rows[1:2])

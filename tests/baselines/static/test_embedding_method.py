@@ -17,7 +17,7 @@ class Constant:
     def __init__(self, worth: list[float]) -> None:
         self.worth = np.array(worth)
 
-    def logits(self, src: Ints, dst: Ints) -> Floats:
+    def __call__(self, src: Ints, dst: Ints) -> Floats:
         return self.worth[dst]
 
 

@@ -8,8 +8,8 @@ import torch
 from torch.nn.functional import normalize
 
 from tapgnn.baselines.shared.adjacency import Adjacency
-from tapgnn.baselines.shared.sage_layer import SageLayer
-from tapgnn.baselines.static.graphsage import DotScorer, GraphSAGE, SageNetwork
+from tapgnn.baselines.shared.link_network import SageLayer
+from tapgnn.baselines.static.graphsage import GraphSAGE, SageNetwork, dot_scores
 from tapgnn.baselines.static.walks import StaticGraph
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
@@ -63,8 +63,8 @@ def test_both_heads_are_reported_and_the_better_one_on_validation_is_used() -> N
 
 
 def test_the_dot_score_of_an_unseen_node_is_zero() -> None:
-    scorer = DotScorer(np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32))
-    assert scorer.logits(np.array([0, 0, -1]), np.array([1, 2, 0])).tolist() == [11.0, 0.0, 0.0]
+    table = np.array([[1.0, 2.0], [3.0, 4.0]], dtype=np.float32)
+    assert dot_scores(table, np.array([0, 0, -1]), np.array([1, 2, 0])).tolist() == [11.0, 0.0, 0.0]
 
 
 def test_neighbours_end_up_with_a_higher_dot_product_than_others() -> None:

@@ -12,7 +12,7 @@ from tapgnn.baselines.shared.labelled_pairs import labelled
 from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.skipgram import SkipGram
 from tapgnn.baselines.static.snapshots import Snapshots
-from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, SnapshotScorer, _borders, arrival_numbers
+from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, _borders, arrival_numbers, tabulate
 from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
@@ -98,7 +98,7 @@ def test_the_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_t
     network = SnapshotNetwork(some_snapshots([3, int(number.max()) + 1], np.array([1.0, 2.0])), 4)
     src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
     truth = network.logits(look_up(number, src, -1), look_up(number, dst, -1))
-    np.testing.assert_allclose(SnapshotScorer(network, number).logits(src, dst), truth, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(tabulate(network, number)(src, dst), truth, rtol=1e-4, atol=1e-5)
 
 
 def test_the_number_of_snapshots_is_selected_from_the_divisions() -> None:

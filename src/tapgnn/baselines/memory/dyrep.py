@@ -7,7 +7,7 @@ Dynamic Graphs", ICLR 2019), as the variant of the memory network that TGN's fra
     z_u    = max over i of sigmoid(q_i (W_h h_i- + b_h))                 channel by channel
     logit  = w ReLU(W [h_u, h_v] + b) + c
 
-A node's message is the neighbourhood of its *partner*, so that it reaches two steps away. `memory_batch` explains the
+A node's message is the neighbourhood of its *partner*, so that it reaches two steps away. `memory_network` explains the
 minus and the pending messages. Defaults: width 64, dropout 0.1, Adam 3e-3 (a tenth of that for the vectors), batches of
 200 events, at most 10 epochs.
 
@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tapgnn.baselines.memory.memory_batch import MemoryBatch
-from tapgnn.baselines.memory.memory_network import MemoryLearner, MemoryNetwork
+from tapgnn.baselines.memory.memory_network import MemoryBatch, MemoryLearner, MemoryNetwork
 from tapgnn.events import Events, Ints
 
 

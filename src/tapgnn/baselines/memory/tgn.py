@@ -7,7 +7,7 @@
     h(v, t)  = W_2 ReLU(W_1 [a, h_0(v, t)] + b_1) + b_2
     logit    = w ReLU(W [h(u, t), h(v, t)] + b) + c
 
-`memory_batch` explains the minus and the pending messages, `temporal_attention` has the equations of a. Defaults: one
+`memory_network` explains the minus and the pending messages, `temporal_attention` has the equations of a. Defaults: one
 attention layer, two heads, width 64, dropout 0.1, Adam 3e-3 (a tenth of that for the vectors), batches of 200 events,
 at most 10 epochs.
 
@@ -32,8 +32,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from tapgnn.baselines.memory.memory_batch import MemoryBatch
-from tapgnn.baselines.memory.memory_network import MemoryLearner, MemoryNetwork
+from tapgnn.baselines.memory.memory_network import MemoryBatch, MemoryLearner, MemoryNetwork
 from tapgnn.baselines.shared.temporal_attention import TemporalAttention, check_heads, merge_layer
 from tapgnn.events import Events
 

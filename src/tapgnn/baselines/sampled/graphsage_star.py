@@ -27,10 +27,9 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
-from tapgnn.baselines.shared.adjacency import Neighbours
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors
+from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
+from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, SageLayer
 from tapgnn.baselines.shared.neighbourhood import Frontier
-from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.events import Events, Floats, Ints
 
 
@@ -44,7 +43,7 @@ class SageStarNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head = LinkHead(width, dropout)
 
-    def forward(self, nodes: Ints, frontiers: list[Frontier]) -> Tensor:
+    def forward(self, nodes: Ints, frontiers: list[Frontier], past: Adjacency) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""
         rows: Tensor = self.vectors(nodes)
         for layer, frontier in zip(self.layers, frontiers, strict=True):

@@ -16,7 +16,7 @@ from tapgnn.events import Events, Floats, Ints
 
 @dataclass(eq=False)
 class LayeredLearner(Learner):
-    """A network that is called with the nodes at the bottom and one frontier per layer; the state is the log itself."""
+    """A network that is called with the nodes at the bottom, one frontier per layer, and the state: the log itself."""
 
     moment: ClassVar[Moment] = "event"
 
@@ -37,5 +37,5 @@ class LayeredLearner(Learner):
 
     def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
         self.state.append(events)
-        h: Tensor = self.network(*frontiers(self._sample, node, time, self.layers, self.moment))
+        h: Tensor = self.network(*frontiers(self._sample, node, time, self.layers, self.moment), self.state)
         return h

@@ -27,6 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
+from tapgnn.baselines.shared.adjacency import Adjacency
 from tapgnn.baselines.shared.indexed_ops import weighted_sums
 from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, median_gap
 from tapgnn.baselines.shared.neighbourhood import Frontier
@@ -45,7 +46,7 @@ class TDGNNNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.head = LinkHead(width, dropout)
 
-    def forward(self, nodes: Ints, frontiers: list[Frontier]) -> Tensor:
+    def forward(self, nodes: Ints, frontiers: list[Frontier], past: Adjacency) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""
         rows: Tensor = self.vectors(nodes)
         for frontier, layer, rate in zip(frontiers, self.layers, self.rate.exp(), strict=True):

@@ -30,9 +30,8 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
-from tapgnn.baselines.shared.adjacency import Neighbours
 from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors
-from tapgnn.baselines.shared.neighbourhood import Frontier, frontiers
+from tapgnn.baselines.shared.neighbourhood import Frontier
 from tapgnn.baselines.shared.temporal_attention import (
     EventHistory,
     FixedTimeEncoding,
@@ -40,7 +39,7 @@ from tapgnn.baselines.shared.temporal_attention import (
     check_heads,
     merge_layer,
 )
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Ints
 
 
 class TGATNetwork(nn.Module):
@@ -55,13 +54,13 @@ class TGATNetwork(nn.Module):
         self.merge = nn.ModuleList(merge_layer(width, dropout) for _ in range(layers))
         self.head = LinkHead(width, dropout)
 
-    def forward(self, nodes: Ints, frontiers: list[Frontier], table: Tensor) -> Tensor:
+    def forward(self, nodes: Ints, frontiers: list[Frontier], past: EventHistory) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""
         rows: Tensor = self.vectors(nodes)
         for frontier, attention, merge in zip(frontiers, self.attention, self.merge, strict=True):
             own = rows[torch.from_numpy(frontier.own)]
             phases = self.encoding(frontier.time)
-            attended = attention(own, phases, rows, frontier.index, table, frontier.met.event)
+            attended = attention(own, phases, rows, frontier.index, past.table, frontier.met.event)
             rows = merge(torch.cat([attended, own], dim=1))
         return rows
 
@@ -86,13 +85,3 @@ class TGAT(LayeredLearner):
 
     def _empty_state(self) -> EventHistory:
         return EventHistory(self.network.encoding, self.network.features)
-
-    def _sample(self, node: Ints, time: Floats, depth: int) -> Neighbours:
-        latest: Neighbours = self.state.graph.latest(node, time, self.neighbours)
-        return latest
-
-    def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
-        self.state.append(events)
-        nodes, layers = frontiers(self._sample, node, time, self.layers, self.moment)
-        h: Tensor = self.network(nodes, layers, self.state.table)
-        return h

@@ -6,9 +6,6 @@ Both ends of an event are in each other's list; a self-loop is in its node's lis
 each a run that a binary search cuts at t. A run that is full moves to the end of the arena with twice the capacity, so
 that appending costs O(1) an event on average and never a rebuild; a log that comes in one piece is a plain CSR.
 
-    latest(v, t, n)     the n last of N(v, t), the last one first
-    uniform(v, t, n)    n different entries of N(v, t), each set of n equally likely; all, where there are fewer
-
 Invariant: the result for (v, t) is a function of the events before t and of the seed, whatever was appended later and
 whatever other queries are in the call.
 """
@@ -39,10 +36,7 @@ class Arena(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """Entries for Q queries, [Q, n] each: padding has node and event -1 and the time of the query.
-
-    `event` counts the events in the order in which they were appended, from 0.
-    """
+    """[Q, n] entries for Q queries; `event` counts those appended, from 0; padding is -1, the query's time, -1."""
 
     node: Ints
     time: Floats
@@ -77,8 +71,7 @@ class Adjacency:
         if not len(events):
             return
         self._clock.advance(events)
-        nodes, added = np.unique(np.concatenate([events.src, events.dst]), return_counts=True)
-        self._reserve(nodes, added)
+        self._reserve(*np.unique(np.concatenate([events.src, events.dst]), return_counts=True))
         _write(events.src, events.dst, events.time, self.events, self.arena)
         self.events += len(events)
 
@@ -89,10 +82,7 @@ class Adjacency:
         return found
 
     def uniform(self, nodes: Ints, times: Floats, count: int, seed: int) -> Neighbours:
-        """[Q, count] different entries before each time, every choice of them equally likely.
-
-        What is drawn depends on the seed, the node and the time alone: pass another seed for another sample.
-        """
+        """[Q, count] different entries before each time, or all, each set as likely; by seed, node and time alone."""
         nodes, times, found = _allocate(nodes, times, count)
         # Adding 0 makes -0.0 the 0.0 that it equals.
         words = (times + 0.0).view(np.uint64)

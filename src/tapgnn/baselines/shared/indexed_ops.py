@@ -14,6 +14,7 @@ dot products with them, and the gradient of the rows is scattered back with the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -63,10 +64,8 @@ def _run(loop: Loop, shape: tuple[int, ...], left: Tensor, right: Tensor, index:
     return out
 
 
-def _loop(function: Loop) -> Loop:
-    """A compiled loop; sums may be reordered, so that they run on vector units."""
-    fastmath = {"reassoc", "contract", "nsz", "arcp"}
-    return compile_loop(function, fastmath)
+# A compiled loop; sums may be reordered, so that they run on vector units.
+_loop = partial(compile_loop, fastmath={"reassoc", "contract", "nsz", "arcp"})
 
 
 @_loop

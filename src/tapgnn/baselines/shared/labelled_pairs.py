@@ -48,13 +48,8 @@ class Pairs:
 
 def labelled(events: Events, sampler: NegativeSampler, rng: np.random.Generator) -> Pairs:
     """The events, and one negative each."""
-    negative = sampler.draw(events.src, events.dst, rng)[:, 0]
-    return Pairs(
-        np.tile(events.src, 2),
-        np.concatenate([events.dst, negative]),
-        np.tile(events.time, 2),
-        np.repeat([1, 0], len(events)),
-    )
+    dst = np.concatenate([events.dst, sampler.draw(events.src, events.dst, rng)[:, 0]])
+    return Pairs(np.tile(events.src, 2), dst, np.tile(events.time, 2), np.repeat([1, 0], len(events)))
 
 
 class PairClassifier:
@@ -68,7 +63,7 @@ class PairClassifier:
         model = LogisticRegression(max_iter=1_000).fit(self._features(pairs.src, pairs.dst), pairs.label)
         self._weight, self._bias = model.coef_[0], float(model.intercept_[0])
 
-    def logits(self, src: Ints, dst: Ints) -> Floats:
+    def __call__(self, src: Ints, dst: Ints) -> Floats:
         """[Q] above 0 where an event is likelier than not."""
         return np.asarray(self._features(src, dst) @ self._weight + self._bias, dtype=np.float64)
 

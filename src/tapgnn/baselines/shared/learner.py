@@ -48,20 +48,15 @@ from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
 logger = logging.getLogger(__name__)
-VECTORS = "vectors."
 NO_QUERIES: tuple[Ints, Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
 NO_EVENTS = Events(*NO_QUERIES)
 
 
 @dataclass(eq=False)
 class Learner(Method):
-    """A network that is trained on links and carries a state along the stream.
+    """A network that is trained on links, `batch` events a step, and carries a state along the stream.
 
-    patience       epochs without a better validation AUC after which training stops
-    validations    validations per epoch
-    batch          events per training step
-    vector_rate    learning-rate multiplier for the node vectors, which overfit first
-    query_batch    queries that are scored at once
+    `vector_rate` multiplies the learning rate of the node vectors, which overfit first.
     """
 
     sees_history = True
@@ -86,6 +81,7 @@ class Learner(Method):
         self.network: Any = None
         self.state: Any = None
         self.history: list[dict[str, float]] = []
+        self._details: Details = {}
         self._clock = Clock()
 
     @abstractmethod
@@ -121,7 +117,7 @@ class Learner(Method):
         for epoch in range(self.epochs):
             if epoch - best_epoch >= self.patience:
                 break
-            for share, loss in self._epoch(train, draw, optimizers):
+            for share, loss in self._epoch(train, lambda piece: self._step(piece, draw(piece), optimizers)):
                 kept, auc = self._validate(train, valid, valid_pairs, share == 1.0)
                 self.history.append({"epoch": epoch + share, "loss": loss, "valid_auc": auc})
                 logger.info("%s: %s", self.name, self.history[-1])
@@ -129,26 +125,23 @@ class Learner(Method):
                     best, best_auc, best_epoch = kept, auc, epoch + share
         weights, self.state = best
         self.network.load_state_dict(weights)
+        self._details = {"epochs": self.history[-1]["epoch"], "kept_epoch": best_epoch, "valid_auc": best_auc}
 
-    def _epoch(
-        self, train: Events, draw: Callable[[Events], Pairs], optimizers: Sequence[torch.optim.Optimizer]
-    ) -> Iterator[tuple[float, float]]:
+    def _epoch(self, train: Events, step: Callable[[Events], float]) -> Iterator[tuple[float, float]]:
         """Train along the log; whenever a validation is due, yield the share of the log that was read and the loss."""
         due = [round(len(train) * (place + 1) / self.validations) for place in range(self.validations)]
         losses, done = [], 0
         self.state = self._empty_state()
         self.network.train()
         for piece in train.chunks(self.batch):
-            losses.append(self._step(piece, draw(piece), optimizers))
+            losses.append(step(piece))
             done += len(piece)
             if done >= due[0]:
                 due = [count for count in due if count > done]
                 yield done / len(train), float(np.mean(losses))
                 losses = []
 
-    def _validate(
-        self, train: Events, valid: Events, pairs: Pairs, epoch_ended: bool
-    ) -> tuple[tuple[dict[str, Tensor], Any], float]:
+    def _validate(self, train: Events, valid: Events, pairs: Pairs, epoch_ended: bool) -> tuple[tuple[Any, Any], float]:
         """The current weights with the better of their states after all of `train`, and its validation AUC."""
         carried, self.state = self.state, self._empty_state()
         self.network.eval()
@@ -168,9 +161,8 @@ class Learner(Method):
 
     def _optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""
-        named = list(self.network.named_parameters())
-        vectors = [tensor for name, tensor in named if name.startswith(VECTORS)]
-        others = [tensor for name, tensor in named if not name.startswith(VECTORS)]
+        vectors = list(self.network.vectors.parameters())
+        others = [tensor for name, tensor in self.network.named_parameters() if not name.startswith("vectors.")]
         return [
             torch.optim.Adam(others, lr=self.learning_rate, weight_decay=self.weight_decay, fused=True),
             torch.optim.SparseAdam(vectors, lr=self.learning_rate * self.vector_rate),
@@ -180,17 +172,16 @@ class Learner(Method):
         """One step on a batch of events and their negatives; returns the loss."""
         logits = self._logits(piece, pairs.src, pairs.dst, pairs.time)
         loss = softplus(torch.where(torch.from_numpy(pairs.label == 1), -logits, logits)).mean()
-        if not torch.isfinite(loss):
-            raise diverged(
-                f"the loss is {float(loss.detach())} at time {piece.time[0]} with learning rate {self.learning_rate}"
-            )
+        value = float(loss.detach())
+        if not np.isfinite(value):
+            raise diverged(f"the loss is {value} at time {piece.time[0]} with learning rate {self.learning_rate}")
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(optimizers[0].param_groups[0]["params"], 1.0)
         for optimizer in optimizers:
             optimizer.step()
-        return float(loss.detach())
+        return value
 
     def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
         """[Q] the logit of each query; the events are absorbed, and a query sees those strictly before it."""
@@ -201,8 +192,7 @@ class Learner(Method):
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""
-        self._clock.check(time)
-        return self._score_stream(NO_EVENTS, src, dst, time)
+        return self.replay(NO_EVENTS, src, dst, time)
 
     def observe(self, events: Events) -> None:
         """Absorb the events into the state."""
@@ -219,11 +209,7 @@ class Learner(Method):
 
     def details(self) -> Details:
         """How many epochs the last fit ran, after how many its weights were kept, and their validation AUC."""
-        if not self.history:
-            return {}
-        aucs = np.array([point["valid_auc"] for point in self.history])
-        kept = self.history[-1 if np.isnan(aucs).any() else int(aucs.argmax())]
-        return {"epochs": self.history[-1]["epoch"], "kept_epoch": kept["epoch"], "valid_auc": kept["valid_auc"]}
+        return dict(self._details)
 
     @torch.no_grad()
     def _score_stream(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:

@@ -1,10 +1,12 @@
-"""What the networks of several methods share: node vectors, and the head that scores a pair.
+"""What the networks of several methods share: node vectors, the mean layer, and the head that scores a pair.
 
     x_v = a learned vector for each node of the training events, one 'unknown' vector for every other
+    h'(v, t) = W_own h(v, t) + W_mean mean(h(u, t') : u sampled from N(v, t)) + b
     logit(u, v) = w ReLU(W [h_u, h_v] + b) + c
 
 The paper gives every method one-hot node features, which a linear layer turns into learned vectors. The unknown vector
-is trained in the place of known ones, drawn at random.
+is trained in the place of known ones, drawn at random. A node without neighbours has the mean zero; W [h, mean] of
+GraphSAGE's reference is the same with W split in two.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import embedding
 
+from tapgnn.baselines.shared.indexed_ops import weighted_sums
 from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.errors import EventError
 from tapgnn.events import Events, Ints
@@ -37,6 +40,23 @@ class NodeVectors(nn.Module):
         if self.training and self.dropout:
             rows = rows * (torch.rand(len(rows)) >= self.dropout)
         return embedding(rows, self.weight, sparse=True)
+
+
+class SageLayer(nn.Module):
+    """The mean of the sampled neighbours and the linear map of GraphSAGE; the network adds activation and norm."""
+
+    def __init__(self, incoming: int, width: int) -> None:
+        super().__init__()
+        self.own, self.mean = nn.Linear(incoming, width), nn.Linear(incoming, width, bias=False)
+
+    def forward(self, rows: Tensor, own: Ints, index: Ints) -> Tensor:
+        """[R, width] from rows [S, incoming] of the layer below; own [R], index [R, n] with -1 for padding."""
+        neighbours = torch.from_numpy(index)
+        present = (neighbours >= 0).to(rows.dtype)
+        weight = present / present.sum(dim=1, keepdim=True).clamp(min=1.0)
+        mean = weighted_sums(weight.unsqueeze(1), rows.unsqueeze(1), neighbours).squeeze(1)
+        out: Tensor = self.own(rows[torch.from_numpy(own)]) + self.mean(mean)
+        return out
 
 
 class LinkHead(nn.Module):

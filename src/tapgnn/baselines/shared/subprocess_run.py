@@ -1,7 +1,5 @@
 """Subprocess run: call a function in a new process, with its own memory and a given number of threads.
 
-    run_in_subprocess(function, *args, threads)    the dictionary that function(*args) returns, or {"error": message}
-
 There is always a result: an error of the library gives its message, any other one also prints its traceback, and a
 process that dies gives its exit code. Ctrl-C reaches only the caller, which then ends the process.
 """
@@ -24,7 +22,7 @@ Result = dict[str, Any]
 
 
 def run_in_subprocess(function: Callable[..., Result], *args: Any, threads: int, preload: str = __name__) -> Result:
-    """What the function returns, from a new process; `preload` names the module that its fork server imports."""
+    """What function(*args) returns, or {"error": message}; `preload` names the module that its fork server imports."""
     method = "forkserver" if "forkserver" in multiprocessing.get_all_start_methods() else "spawn"
     context: Any = multiprocessing.get_context(method)
     if method == "forkserver":

@@ -54,26 +54,26 @@ class FixedTimeEncoding(nn.Module):
         return torch.cat([phase.cos(), phase.sin()], dim=1).float()
 
 
-class EventHistory:
+class EventHistory(Adjacency):
     """The past that attention reads: the neighbours of every node, and a table of the events."""
 
     def __init__(self, encoding: FixedTimeEncoding, features: int) -> None:
+        super().__init__()
         self.encoding, self.features = encoding, features
-        self.graph = Adjacency()
         self._rows = np.empty((0, 2 * encoding.width + features), dtype=np.float32)
 
     def append(self, events: Events) -> None:
         """Add events at the end."""
-        start, stop = self.graph.events, self.graph.events + len(events)
         vectors = event_features(events, self.features)
-        self._rows = grown(self._rows, stop)
-        self._rows[start:stop] = np.hstack([self.encoding(events.time).numpy(), vectors])
-        self.graph.append(events)
+        start = self.events
+        super().append(events)
+        self._rows = grown(self._rows, self.events)
+        self._rows[start : self.events] = np.hstack([self.encoding(events.time).numpy(), vectors])
 
     @property
     def table(self) -> Tensor:
         """[E, 1, 2 m + f] cosines and sines of the events' times, then their features; the same for every head."""
-        return torch.from_numpy(self._rows[: self.graph.events]).unsqueeze(1)
+        return torch.from_numpy(self._rows[: self.events]).unsqueeze(1)
 
 
 class TemporalAttention(nn.Module):

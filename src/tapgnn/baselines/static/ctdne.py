@@ -64,7 +64,14 @@ class CTDNE(WalkMethod):
         graph = Adjacency(train)
         found: list[Ints] = []
         for attempt in range(self.patience):
-            walks = self._attempt(train, graph, wanted, attempt)
+            rng = np.random.default_rng([self.seed, attempt])
+            first, turned = rng.integers(len(train), size=wanted), rng.random(wanted) < 0.5
+            start = np.where(turned, train.dst[first], train.src[first])
+            second = np.where(turned, train.src[first], train.dst[first])
+            walks = np.column_stack([start, second])
+            if self.length > 2:
+                further = temporal_walks(graph, second, train.time[first], self.length - 2, int(rng.integers(2**62)))
+                walks = np.column_stack([walks, further])
             size = (walks >= 0).sum(axis=1)
             found.append(walks[size >= self.shortest])
             if sum(map(len, found)) >= wanted:
@@ -72,14 +79,3 @@ class CTDNE(WalkMethod):
         short = np.flatnonzero(size < self.shortest)
         longest_first = short[np.argsort(-size[short], kind="stable")]
         return np.concatenate([*found, walks[longest_first]])[:wanted]
-
-    def _attempt(self, train: Events, graph: Adjacency, count: int, attempt: int) -> Ints:
-        """[count, length] walks of any size, from uniformly drawn events."""
-        rng = np.random.default_rng([self.seed, attempt])
-        first, turned = rng.integers(len(train), size=count), rng.random(count) < 0.5
-        start = np.where(turned, train.dst[first], train.src[first])
-        second = np.where(turned, train.src[first], train.dst[first])
-        if self.length == 2:
-            return np.column_stack([start, second])
-        further = temporal_walks(graph, second, train.time[first], self.length - 2, int(rng.integers(2**62)))
-        return np.column_stack([start, second, further])

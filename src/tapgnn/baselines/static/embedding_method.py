@@ -9,11 +9,10 @@ to the training events, and the one with the highest AUC on the validation event
 
 from __future__ import annotations
 
-import copy
 from abc import abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import TypeVar
 
 import torch
 
@@ -24,13 +23,8 @@ from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
 
 Setting = TypeVar("Setting")
-
-
-class Scorer(Protocol):
-    """The result of a fit: a logit for each pair [Q]."""
-
-    def logits(self, src: Ints, dst: Ints) -> Floats:
-        """[Q] above 0 where an event is likelier than not."""
+# The result of a fit: the logit [Q] of each pair (src, dst), above 0 where an event is likelier than not.
+Scorer = Callable[[Ints, Ints], Floats]
 
 
 @dataclass(eq=False)
@@ -65,7 +59,7 @@ class EmbeddingMethod(Method):
         if self._scorer is None:
             raise StateError(f"{self.name} has not been fitted; call fit first")
         self._clock.check(time)
-        return self._scorer.logits(src, dst)
+        return self._scorer(src, dst)
 
     def observe(self, events: Events) -> None:
         """Advance the clock; nothing is learned from these events."""
@@ -81,28 +75,22 @@ class EmbeddingMethod(Method):
         """What the last fit selected, and its validation AUC."""
         return dict(self._details)
 
-    def with_scorer(self, scorer: Scorer) -> Self:
-        """This fit with another scorer, and a clock of its own."""
-        other = copy.copy(self)
-        other._scorer, other._clock = scorer, copy.copy(self._clock)
-        return other
-
 
 def validation_auc(scorer: Scorer, pairs: Pairs) -> float:
     """The AUC of a scorer on the validation pairs, 0.5 where there are none."""
-    return pairs.auc(scorer.logits(pairs.src, pairs.dst)) if len(pairs) else 0.5
+    return pairs.auc(scorer(pairs.src, pairs.dst)) if len(pairs) else 0.5
 
 
 def select(
     settings: Iterable[Setting], fit: Callable[[Setting], Scorer], pairs: Pairs
 ) -> tuple[Setting, Scorer, float]:
     """The setting whose scorer has the highest validation AUC, that scorer, and the AUC; ties go to the first."""
-    best: tuple[Setting, Scorer, float] | None = None
-    for setting in settings:
+
+    def tried(setting: Setting) -> tuple[Setting, Scorer, float]:
         scorer = fit(setting)
-        auc = validation_auc(scorer, pairs)
-        if best is None or auc > best[2]:
-            best = (setting, scorer, auc)
+        return setting, scorer, validation_auc(scorer, pairs)
+
+    best = max(map(tried, settings), key=lambda found: found[2], default=None)
     if best is None:
         raise ConfigError("there is no setting to select from; give at least one")
     return best

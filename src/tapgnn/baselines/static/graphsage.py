@@ -24,9 +24,11 @@ Differences:
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -36,9 +38,9 @@ from torch.nn.functional import logsigmoid, normalize
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
 from tapgnn.baselines.shared.labelled_pairs import PairClassifier, Pairs, Table
+from tapgnn.baselines.shared.link_network import SageLayer
 from tapgnn.baselines.shared.neighbourhood import frontiers
 from tapgnn.baselines.shared.row_table import look_up
-from tapgnn.baselines.shared.sage_layer import SageLayer
 from tapgnn.baselines.static.embedding_method import EmbeddingMethod, Scorer, validation_auc
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
 from tapgnn.data.negatives import rng_for
@@ -46,7 +48,6 @@ from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 Head = Literal["best", "logistic", "dot"]
-HEADS: tuple[Head, ...] = ("best", "logistic", "dot")
 
 
 class SageNetwork(nn.Module):
@@ -73,16 +74,10 @@ class SageNetwork(nn.Module):
         return normalize(self.second(hidden, second.own, second.index), dim=1)
 
 
-class DotScorer:
-    """z_u . z_v."""
-
-    def __init__(self, table: Table) -> None:
-        self.table = table
-
-    def logits(self, src: Ints, dst: Ints) -> Floats:
-        """[Q] the dot products, 0 for a node that training did not see."""
-        left, right = (look_up(self.table, rows, 0.0) for rows in (src, dst))
-        return np.asarray((left * right).sum(axis=1, dtype=np.float64))
+def dot_scores(table: Table, src: Ints, dst: Ints) -> Floats:
+    """[Q] z_u . z_v, 0 for a node that training did not see."""
+    left, right = (look_up(table, rows, 0.0) for rows in (src, dst))
+    return np.asarray((left * right).sum(axis=1, dtype=np.float64))
 
 
 @dataclass(eq=False)
@@ -104,22 +99,25 @@ class GraphSAGE(EmbeddingMethod):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.head not in HEADS:
-            raise ConfigError(f"the head must be one of {', '.join(HEADS)}, not {self.head!r}")
+        if self.head not in get_args(Head):
+            raise ConfigError(f"the head must be one of {', '.join(get_args(Head))}, not {self.head!r}")
         self._scorers: dict[str, Scorer] = {}
 
     def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:
         torch.manual_seed(self.seed)
         table = self._table(StaticGraph.from_events(train))
-        self._scorers = {"logistic": PairClassifier(table, train_pairs), "dot": DotScorer(table)}
+        self._scorers = {"logistic": PairClassifier(table, train_pairs), "dot": partial(dot_scores, table)}
         auc = {name: validation_auc(scorer, valid_pairs) for name, scorer in self._scorers.items()}
         head = max(auc, key=auc.__getitem__) if self.head == "best" else self.head
         aucs = {f"{name}_valid_auc": value for name, value in auc.items()}
         return self._scorers[head], {"head": head, "valid_auc": auc[head], **aucs}
 
     def alternatives(self) -> Mapping[str, GraphSAGE]:
-        """The fit with each of the two scores."""
-        return {name: self.with_scorer(scorer) for name, scorer in self._scorers.items()}
+        """The fit with each of the two scores, and a clock of its own."""
+        others = {name: copy.copy(self) for name in self._scorers}
+        for name, other in others.items():
+            other._scorer, other._clock = self._scorers[name], copy.copy(self._clock)
+        return others
 
     def _table(self, graph: StaticGraph) -> Table:
         """[N, d] the vectors of all nodes; zero for rows of the vocabulary that have no neighbour."""
@@ -132,7 +130,11 @@ class GraphSAGE(EmbeddingMethod):
             for start in range(0, len(near), self.batch):
                 rows = slice(start, start + self.batch)
                 negatives = rng.choice(len(graph), self.negatives, p=weight / weight.sum())
-                loss = _loss(network, near[rows], far[rows], negatives, int(rng.integers(2**62)))
+                nodes, place = np.unique(np.concatenate([near[rows], far[rows], negatives]), return_inverse=True)
+                z = network(nodes, int(rng.integers(2**62)))[torch.from_numpy(place)]
+                left, right, others = z.tensor_split([len(near[rows]), 2 * len(near[rows])])
+                likely, unlikely = logsigmoid((left * right).sum(dim=1)), logsigmoid(-left @ others.T).sum(dim=1)
+                loss = -(likely + unlikely).mean()
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
@@ -151,10 +153,3 @@ class GraphSAGE(EmbeddingMethod):
         near, far = np.repeat(walks[:, 0], self.length - 1), walks[:, 1:].ravel()
         kept = rng.permutation(np.flatnonzero((far >= 0) & (far != near)))[: self.max_pairs]
         return near[kept], far[kept]
-
-
-def _loss(network: SageNetwork, near: Ints, far: Ints, negatives: Ints, seed: int) -> Tensor:
-    nodes, place = np.unique(np.concatenate([near, far, negatives]), return_inverse=True)
-    z = network(nodes, seed)[torch.from_numpy(place)]
-    left, right, negative = z.split([len(near), len(far), len(negatives)])
-    return -(logsigmoid((left * right).sum(dim=1)) + logsigmoid(-left @ negative.T).sum(dim=1)).mean()

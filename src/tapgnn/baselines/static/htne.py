@@ -52,18 +52,16 @@ class HawkesNetwork(nn.Module):
         """lambda [B, m] of targets [B, m] for sources [B] with histories [B, h] (-1 for none) of ages [B, h]."""
         nodes, place = np.unique(np.concatenate([source, target.ravel(), history.ravel()]), return_inverse=True)
         # Padding reads row 0, with weight 0.
-        rows = self.vectors(torch.from_numpy(np.maximum(nodes, 0)))
+        rows: Tensor = self.vectors(torch.from_numpy(np.maximum(nodes, 0)))
         of_source, of_target, of_history = np.split(place, [len(source), len(source) + target.size])
         own, other = rows[torch.from_numpy(of_source)], rows[torch.from_numpy(of_target)].view(*target.shape, -1)
         past, present = torch.from_numpy(of_history.reshape(history.shape)), torch.from_numpy(history >= 0)
-        attention = torch.softmax(
-            -_distances(own.unsqueeze(1), rows, past).squeeze(1).masked_fill(~present, 1e9), dim=1
-        )
+        distance = _distances(own.unsqueeze(1), rows, past).squeeze(1)
+        attention = torch.softmax(-distance.masked_fill(~present, 1e9), dim=1)
         decay = torch.exp(-softplus(self.rate(torch.from_numpy(source))) * torch.from_numpy(age).float())
         weight = attention * decay * present
         base = (own.unsqueeze(1) - other).square().sum(dim=2)
-        intensity: Tensor = -base - (weight.unsqueeze(1) * _distances(other, rows, past)).sum(dim=2)
-        return intensity
+        return -base - (weight.unsqueeze(1) * _distances(other, rows, past)).sum(dim=2)
 
 
 def _distances(query: Tensor, rows: Tensor, index: Tensor) -> Tensor:

@@ -20,6 +20,9 @@ from tapgnn.baselines.static.embedding_method import EmbeddingMethod
 from tapgnn.errors import ConfigError
 from tapgnn.events import Ints
 
+# Skip-gram with negative sampling alone, on every step of every walk.
+FIXED = {"sg": 1, "hs": 0, "min_count": 1, "sample": 0, "workers": 1}
+
 
 class SkipGram:
     """A skip-gram model that can be trained further on more walks; `table` has its vectors so far."""
@@ -29,18 +32,8 @@ class SkipGram:
             from gensim.models import Word2Vec
         except ImportError as error:
             raise ConfigError("this method needs gensim, which is missing; pip install 'tapgnn[peers]'") from error
-        self._model: Any = Word2Vec(
-            vector_size=width,
-            window=window,
-            negative=negatives,
-            epochs=epochs,
-            seed=seed % (1 << 32),
-            sg=1,
-            hs=0,
-            min_count=1,
-            sample=0,
-            workers=1,
-        )
+        variable = {"vector_size": width, "window": window, "negative": negatives, "epochs": epochs}
+        self._model: Any = Word2Vec(**variable, **FIXED, seed=seed % (1 << 32))
 
     def train(self, walks: Ints) -> None:
         """Train on walks [W, length] of rows, -1 after their ends; vectors that exist already are the start."""

@@ -36,10 +36,6 @@ class Snapshots:
         """[n_k, d] the vectors of snapshot k, a view."""
         return self.rows[self.start[place] : self.start[place + 1]]
 
-    def birth(self, nodes: Ints) -> Ints:
-        """[R] the first snapshot that holds each node; S for one that is in none, -1 among them."""
-        return np.where(nodes >= 0, np.searchsorted(self.size, nodes, side="right"), len(self))
-
     def align(self) -> None:
         """Rotate every snapshot onto the one before it, in place."""
         for place in range(1, len(self)):
@@ -69,7 +65,9 @@ class SnapshotReader(nn.Module):
     def forward(self, nodes: Ints, read: Ints) -> Tensor:
         """f [R, width] of nodes [R] after the first `read` [R] snapshots, zeros after none."""
         distinct, place = np.unique(nodes, return_inverse=True)
-        birth = self.snapshots.birth(distinct)
+        total = len(self.snapshots)
+        # The first snapshot that holds each node; S for one that is in none, -1 among them.
+        birth = np.where(distinct >= 0, np.searchsorted(self.snapshots.size, distinct, side="right"), total)
         until = np.zeros(len(distinct), dtype=np.int64)
         np.maximum.at(until, place, read)
         length = np.maximum(until - birth, 0)
@@ -78,9 +76,15 @@ class SnapshotReader(nn.Module):
         # Where the output of each node after its first own step lies in `found`, and the distance to the next one.
         first, stride = np.zeros((2, len(distinct)), dtype=np.int64)
         done = len(output)
-        for group in _group_by_length(length, len(self.snapshots)):
+        # Eight groups of similar lengths, each as many steps for all; the gradient of packed sequences, which take no
+        # step too many, costs the square of the steps.
+        eighth = -(-length * 8 // total)
+        for number in np.unique(eighth[length > 0]):
+            group = np.flatnonzero(eighth == number)
             state = torch.from_numpy(birth[group])
-            vectors = self._vectors(distinct[group], birth[group], int(length[group].max()))
+            # From each node's first snapshot on; beyond the end, the last one again.
+            places = np.minimum(birth[group] + np.arange(length[group].max())[:, None], total - 1)
+            vectors = torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + distinct[group]])
             followed, _ = self.lstm(vectors, (output[state].unsqueeze(0), cell[state].unsqueeze(0)))
             found.append(followed.flatten(0, 1))
             first[group], stride[group] = done + np.arange(len(group)), len(group)
@@ -88,11 +92,6 @@ class SnapshotReader(nn.Module):
         steps = read - birth[place]
         at = np.where(steps > 0, first[place] + (steps - 1) * stride[place], read)
         return torch.cat(found)[torch.from_numpy(at)]
-
-    def _vectors(self, nodes: Ints, birth: Ints, steps: int) -> Tensor:
-        """[steps, R, d] the inputs from each node's first snapshot on; beyond the end, the last one again."""
-        places = np.minimum(birth + np.arange(steps)[:, None], len(self.snapshots) - 1)
-        return torch.from_numpy(self.snapshots.rows[self.snapshots.start[places] + nodes])
 
     def _absent(self) -> tuple[Tensor, Tensor]:
         """Output and cell [S + 1, width] of a node that is in none of the first 0, 1, ..., S snapshots."""
@@ -104,12 +103,3 @@ class SnapshotReader(nn.Module):
             found.append((output, cell))
         outputs, cells = zip(*found, strict=True)
         return torch.cat(outputs).squeeze(1), torch.cat(cells).squeeze(1)
-
-
-def _group_by_length(length: Ints, longest: int, groups: int = 8) -> list[Ints]:
-    """The rows whose length [R] is not 0, in groups of similar lengths; all of a group take as many steps.
-
-    (Packed sequences would take no step too many, but their gradient costs the square of the steps.)
-    """
-    group = -(-length * groups // longest)
-    return [np.flatnonzero(group == number) for number in np.unique(group[length > 0])]

@@ -37,7 +37,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.baselines.method import Details
-from tapgnn.baselines.shared.labelled_pairs import Pairs, Table
+from tapgnn.baselines.shared.labelled_pairs import Pairs
 from tapgnn.baselines.shared.link_network import LinkHead
 from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.embedding_method import Scorer, select, validation_auc
@@ -78,20 +78,17 @@ class SnapshotNetwork(nn.Module):
         return np.asarray(self.head(found[: len(src)], found[len(src) :]).double().numpy())
 
 
-class SnapshotScorer:
-    """The outputs after the last snapshot, as a table; all unseen nodes share its last row."""
-
-    def __init__(self, network: SnapshotNetwork, number: Ints) -> None:
-        # The LSTM changes even when it reads zeros, so an unseen node has an output of its own.
-        nodes = np.append(np.arange(network.snapshots.size[-1]), -1)
-        self._table: Table = network.final(nodes).numpy()
-        self._head, self._number = network.head, number
+def tabulate(network: SnapshotNetwork, number: Ints) -> Scorer:
+    """Logits from a table of the outputs after the last snapshot; all unseen nodes share its last row."""
+    # The LSTM changes even when it reads zeros, so an unseen node has an output of its own.
+    table, head = network.final(np.append(np.arange(network.snapshots.size[-1]), -1)), network.head
 
     @torch.no_grad()
-    def logits(self, src: Ints, dst: Ints) -> Floats:
-        """[Q] the logit of each pair."""
-        ends = (torch.from_numpy(self._table[look_up(self._number, rows, -1)]) for rows in (src, dst))
-        return np.asarray(self._head(*ends).double().numpy())
+    def logits(src: Ints, dst: Ints) -> Floats:
+        ends = (table[torch.from_numpy(look_up(number, rows, -1))] for rows in (src, dst))
+        return np.asarray(head(*ends).double().numpy())
+
+    return logits
 
 
 @dataclass(eq=False)
@@ -133,7 +130,7 @@ class TNODE(WalkMethod):
             torch.manual_seed(self.seed)
             network = SnapshotNetwork(snapshots.coarsen(chosen), self.lstm_width)
             self._train(network, *numbered)
-            return SnapshotScorer(network, number)
+            return tabulate(network, number)
 
         division, scorer, auc = select(self.divisions, fit, valid_pairs)
         return scorer, {"snapshots": division, "valid_auc": auc}
@@ -151,8 +148,7 @@ class TNODE(WalkMethod):
             new = slice(int(borders[place - 1]) if place else 0, int(border))
             active = np.unique(np.concatenate([train.src[new], train.dst[new]]))
             starts = np.tile(active, self.walks)
-            walks = second_order_walks(graph, starts, self.length, 1.0, 1.0, self.seed + place)
-            model.train(walks)
+            model.train(second_order_walks(graph, starts, self.length, 1.0, 1.0, self.seed + place))
             found.table(place)[:] = model.table(len(graph))
         return found
 
@@ -169,7 +165,7 @@ class TNODE(WalkMethod):
             optimizer.step()
             if step % 10 == 0 or step == self.steps:
                 # Without validation events the last weights are the best.
-                auc = validation_auc(network, valid_pairs) if len(valid_pairs) else float(step)
+                auc = validation_auc(network.logits, valid_pairs) if len(valid_pairs) else float(step)
                 if auc > best_auc:
                     best, best_auc = copy.deepcopy(network.state_dict()), auc
         network.load_state_dict(best)

@@ -25,8 +25,7 @@ from tapgnn.events import Events, Floats, Ints
 
 @dataclass(frozen=True)
 class StaticGraph:
-    """The undirected static graph of a log in CSR form: the neighbours of v, ascending, are
-    partner[border[v] : border[v + 1]].
+    """The undirected static graph of a log: partner[border[v] : border[v + 1]] are the neighbours of v, ascending.
 
     A self-loop makes a node its own neighbour.
     """

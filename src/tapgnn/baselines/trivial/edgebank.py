@@ -13,7 +13,7 @@ import numpy as np
 
 from tapgnn.baselines.trivial.key_history import KeyHistory
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Floats, Ints
 
 
 class EdgeBank(KeyHistory):
@@ -25,9 +25,6 @@ class EdgeBank(KeyHistory):
         super().__init__()
         self.window = window
         self.name = "edgebank" if window is None else "edgebank-window"
-
-    def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
-        return self._query_keys(events.src, events.dst), events.time
 
     def _query_keys(self, src: Ints, dst: Ints) -> Ints:
         # One integer per directed pair; rows stay below 2^31.

@@ -8,19 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from tapgnn.baselines.trivial.key_history import KeyHistory
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Floats, Ints
 
 
 class Popularity(KeyHistory):
     """How often the destination was one so far."""
 
     name = "popularity"
-
-    def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
-        return events.dst, events.time
-
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return dst
 
     def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
         return count.astype(np.float64)

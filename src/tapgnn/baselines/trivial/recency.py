@@ -12,7 +12,7 @@ protocol it still beats most published numbers: a model that loses to it has lea
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -21,26 +21,22 @@ from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 Role = Literal["any", "destination"]
-ROLES: tuple[Role, ...] = ("any", "destination")
 
 
 class Recency(KeyHistory):
     """Minus the time since the destination's last event, in any role or as a destination."""
 
     def __init__(self, role: Role = "any") -> None:
-        if role not in ROLES:
-            raise ConfigError(f"the role must be {' or '.join(ROLES)}, not {role!r}")
+        if role not in get_args(Role):
+            raise ConfigError(f"the role must be {' or '.join(get_args(Role))}, not {role!r}")
         super().__init__()
         self.role = role
         self.name = "recency" if role == "any" else "recency-destination"
 
     def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
         if self.role == "destination":
-            return events.dst, events.time
+            return super()._event_keys(events)
         return np.column_stack([events.src, events.dst]).ravel(), np.repeat(events.time, 2)
-
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return dst
 
     def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
         return latest - time
