@@ -109,8 +109,8 @@ class MemoryBatch:
         role = self.view.role[message]
         gap = self.view.time - self.last[self.previous]
         first = np.isinf(gap)
-        elapsed = np.log1p(np.where(first, 0.0, gap) / unit)
-        columns = (role == SOURCE, role != SOURCE, elapsed, first, features[self.view.event[message]])
+        columns = [role == SOURCE, role != SOURCE, np.log1p(np.where(first, 0.0, gap) / unit), first]
+        columns += list(features[self.view.event[message]].T)
         return torch.from_numpy(np.column_stack(columns).astype(np.float32))
 
     def _waves(self) -> list[Ints]:
