@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numba.extending import overload
 from torch import Tensor, nn
 
 from tapgnn.compiled.jit import compiled, fast, program
@@ -141,23 +140,9 @@ def encode_rows(past, time, seen, encoding):  # type: ignore[no-untyped-def]
         len(past), len(encoding.centre) + len(encoding.graded) * (encoding.edges.shape[1] - 1), encoding.centre
     )
     _count(encoding.unit, encoding.rate, past, time, seen, rows)
-    take_logarithms(rows)
+    np.log(rows, rows)
     _encode(encoding, rows, encoded)
     return rows, encoded
-
-
-def take_logarithms(rows: Any) -> None:
-    """Replace numbers by their logarithms; torch has them by the vector."""
-    torch.from_numpy(rows).log_()
-
-
-@overload(take_logarithms)
-def _take_logarithms_compiled(rows):  # type: ignore[no-untyped-def]
-    def run(rows):  # type: ignore[no-untyped-def]
-        for q in range(len(rows)):
-            rows[q] = np.log(rows[q])
-
-    return run
 
 
 @compiled
