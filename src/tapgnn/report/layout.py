@@ -48,5 +48,4 @@ class Section:
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    ramp: list[str] = field(default_factory=list)
     folded: bool = False

@@ -14,11 +14,10 @@ from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
 from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
-from tapgnn.report.curves import components
 from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
 from tapgnn.report.layout import Key, Section
-from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, percent, span
+from tapgnn.report.numbers import UNKNOWN, count, decimal, label, percent, span
 from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
@@ -95,26 +94,14 @@ def embedding_map(report: Report) -> Section | None:
     rows, times = np.asarray(report.embeddings), np.asarray(report.embedding_times, dtype=np.float64)
     if not rows.size or not times.size:
         return None
-    title, notes = "Embedding map", list[str]()
-    ramp: list[str] = []
-
-    def draw() -> Figure:
-        if len(times) != len(rows) or not np.isfinite(times).all():
-            raise QueryError(f"expected one finite time per embedding, not {len(times):,} times and {len(rows):,} rows")
-        figure, bounds = figures.map_figure(components(rows), times)
-        unix = is_unix(times)
-        # Over more than a few days the hour does not matter.
-        length = 10 if unix and np.ptp(times) > 3 * 86_400 else None
-        ramp.extend(moment(times[row], unix)[:length] for row in bounds)
-        return figure
-
-    drawn = _drawn(notes, "The map", draw)
+    notes: list[str] = []
+    drawn = _drawn(notes, "The map", lambda: figures.map_figure(rows, times))
     words = [
         f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot per node and time,"
         " projected by principal component analysis.",
         "Separated colours mean that embeddings change over time; mixed colours, that they are stable.",
     ]
-    return Section("map", title, words if drawn else [], figures=drawn, notes=notes, ramp=ramp)
+    return Section("map", "Embedding map", words if drawn else [], figures=drawn, notes=notes)
 
 
 def classification(report: Report) -> Section | None:
