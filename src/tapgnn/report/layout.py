@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from tapgnn.report.figures import Figure
+from tapgnn.report.figures import Curve, Figure
 
 
 @dataclass(frozen=True)
@@ -27,24 +27,15 @@ class Table:
 
 
 @dataclass(frozen=True)
-class Key:
-    """A line of the legend: a method, its colour and its values."""
-
-    name: str
-    tone: int
-    values: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Section:
-    """A section of the page: text and legend on the left, charts on the right, tables below."""
+    """A section of the page: text and legend (methods and their values) left, charts right, tables below."""
 
     name: str
     title: str
     words: list[str] = field(default_factory=list)
     terms: list[tuple[str, str]] = field(default_factory=list)
     legend_head: list[str] = field(default_factory=list)
-    legend: list[Key] = field(default_factory=list)
+    legend: list[tuple[Curve, list[str]]] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

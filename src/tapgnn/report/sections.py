@@ -16,7 +16,7 @@ from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
 from tapgnn.report.figures import Curve, Figure
 from tapgnn.report.headline import seeds
-from tapgnn.report.layout import Key, Section
+from tapgnn.report.layout import Section
 from tapgnn.report.numbers import UNKNOWN, count, decimal, label, percent, span
 from tapgnn.report.tables import comparison, data, negative_types, settings
 
@@ -35,7 +35,7 @@ def ranking(report: Report) -> Section | None:
     drawn = _discrimination(notes, report.labels, curves)
     size = count(len(report.labels), f"{report.period} query")
     words = [f"One seed, {size}: how well the scores separate true events from false ones."]
-    legend = [Key(c.name, c.tone, _areas(report.labels, c.scores)) for c in curves] if drawn else []
+    legend = [(curve, _areas(report.labels, curve.scores)) for curve in curves] if drawn else []
     head = ["Method", "AUC", "AP"]
     title = "ROC and precision-recall"
     return Section("ranking", title, words, legend_head=head, legend=legend, figures=drawn, notes=notes)
@@ -51,7 +51,7 @@ def steadiness(report: Report) -> Section | None:
     if len(report.times) and curves:
         what = "AUC over time"
         drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves, report.period))
-    legend = [Key(curve.name, curve.tone) for curve in curves] if drawn else []
+    legend: list[tuple[Curve, list[str]]] = [(curve, []) for curve in curves] if drawn else []
     probable = _drawn(notes, "Calibration", lambda: figures.calibration_figure(report.labels, report.scores))
     share = percent((np.asarray(report.labels) == 1).mean())
     words = ["Whether the model stays accurate over time."] if drawn else []
