@@ -106,11 +106,9 @@ def _history(values: dict[str, Any]) -> History:
 
 
 def _about(training: LinkTraining) -> dict[str, Any]:
-    settings = asdict(training.settings)
-    settings.pop("epochs")
     return {
         "config": training.model.config.to_dict(),
-        "settings": settings,
+        "settings": {name: value for name, value in asdict(training.settings).items() if name != "epochs"},
         "events": [events_fingerprint(training.train), events_fingerprint(training.valid)],
     }
 
