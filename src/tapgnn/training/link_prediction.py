@@ -101,10 +101,7 @@ class History:
 
     @property
     def events_per_s(self) -> float | None:
-        """Training throughput in events per second, without validation; None before it is known.
-
-        The first step of a run, in which loops are compiled or loaded, is not counted.
-        """
+        """Events per second without validation and the first step, which compiles loops; None before it is known."""
         return self.events / self.seconds if self.seconds > 0 else None
 
 
@@ -118,8 +115,7 @@ class LinkTraining:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
         self.rng = rng_for(settings.seed, "training")
-        rng = rng_for(settings.seed, "validation")
-        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng)[:, 0]
+        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng_for(settings.seed, "validation"))[:, 0]
         self.unseen = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
