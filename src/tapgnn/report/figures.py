@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
-from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, text, time_axis, unit_axis
+from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, mark, text, time_axis, unit_axis
 from tapgnn.report.curves import components, precision_recall, roc, thin
 from tapgnn.report.numbers import count, decimal, is_unix, moment, percent, span
 
@@ -133,10 +133,9 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     return Figure("Calibration", plot.svg(words), caption)
 
 
-def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label: str, best: bool) -> Figure:
+def history_figure(title: str, runs: Mapping[Any, Floats], label: str, best: bool) -> Figure:
     """A quantity over the epochs, one line per seed; `best` marks the highest point of each."""
-    epochs = np.concatenate([epoch for epoch, _ in runs.values()])
-    values = np.concatenate([value for _, value in runs.values()])
+    epochs, values = np.concatenate(list(runs.values()), axis=1)
     scale = linear_axis(values, label, ceiling=1.0 if best else np.inf)
     plot = Plot(linear_axis(np.append(epochs, 0.0), "epoch", ticks=6, tight=True), scale)
     for seed, (epoch, value) in runs.items():
@@ -163,7 +162,7 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
     parts = []
     for tick, name in axis.ticks:
         x = across(tick)
-        parts.append(Markup('<path class="rule" d="M{0} 4V{1}"/>').format(f"{x:.1f}", f"{bottom:.1f}"))
+        parts.append(mark('<path class="rule" d="M{} 4V{}"/>', x, bottom))
         parts.append(text(x, bottom + 17, name, "tick middle" if x > 12 else "tick"))
     # The names above the bars, and the values to their right, come last, so that no line crosses them.
     names = []
@@ -175,8 +174,8 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
         names.append(text(WIDTH - 2, y + 35, decimal(bar.value), f"bar-value end {bar.style}"))
     caption = []
     if rival is not None:
-        drawn = Markup('<path class="rival" d="M{} 22V{}"><title>the best baseline</title></path>')
-        parts.append(drawn.format(f"{across(rival):.1f}", f"{bottom:.1f}"))
+        drawn = '<path class="rival" d="M{} 22V{}"><title>the best baseline</title></path>'
+        parts.append(mark(drawn, across(rival), bottom))
         caption.append("The dashed line marks the best baseline.")
     if any(bar.spread > 0 for bar in bars):
         caption.append("The thin line at the end of a bar shows ± one standard deviation over seeds.")
@@ -190,13 +189,12 @@ def _bar(bar: Bar, y: float, label: str, origin: float, across: Callable[[float]
     """The bar and its standard deviation."""
     start, stop = sorted([across(origin), across(bar.value)])
     tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
-    box = Markup('<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>')
-    parts = [box.format(bar.style, f"{start:.1f}", f"{y + 24:.1f}", f"{max(stop - start, 1):.1f}", tip)]
+    box = '<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>'
+    drawn = mark(box, bar.style, start, y + 24, max(stop - start, 1), tip)
     if bar.spread > 0:
-        ends = [across(bar.value + side * bar.spread) for side in (-1, 1)]
-        whisker = Markup('<path class="whisker" d="M{} {}H{}"/>')
-        parts.append(whisker.format(f"{ends[0]:.1f}", f"{y + 30.5:.1f}", f"{ends[1]:.1f}"))
-    return Markup("").join(parts)
+        low, high = across(bar.value - bar.spread), across(bar.value + bar.spread)
+        drawn += mark('<path class="whisker" d="M{} {}H{}"/>', low, y + 30.5, high)
+    return drawn
 
 
 def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from tapgnn.errors import QueryError
 from tapgnn.report.figures import Curve, Figure
 
 
@@ -26,7 +29,7 @@ class Table:
     wordy: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass
 class Section:
     """A section of the page: text and legend (methods and their values) left, charts right, tables below."""
 
@@ -40,3 +43,12 @@ class Section:
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     folded: bool = False
+
+    def draw(self, what: str, figure: Callable[..., Figure], *given: Any) -> bool:
+        """Add a figure, or a note on why there is none; returns whether it was drawn."""
+        try:
+            self.figures.append(figure(*given))
+        except QueryError as problem:
+            self.notes.append(f"{what} is not shown: {problem}.")
+            return False
+        return True
