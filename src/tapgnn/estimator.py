@@ -44,7 +44,7 @@ from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import measure_trained
-from tapgnn.events import Events, Ints
+from tapgnn.events import Events
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
 from tapgnn.model.files import check_range, check_tensors, load_state, pack_tensors, read_file, refusing, unpack_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
@@ -301,8 +301,12 @@ class TAPGNN:
             found = cls(**about["params"])
             # Parameters of the wrong kind are refused here rather than by the next fit.
             found.config(), found.settings()
-            found.candidates_ = tensors.pop("candidates").numpy()
-            _check_candidates(found.candidates_, len(model.vocabulary))
+            found.candidates_, nodes = tensors.pop("candidates").numpy(), len(model.vocabulary)
+            kind, shape = found.candidates_.dtype, found.candidates_.shape
+            if kind != np.int64 or len(shape) != 1:
+                raise ConfigError(f"candidates are {kind} of shape {shape}, not a list of rows")
+            if (np.diff(found.candidates_, prepend=-1, append=nodes) < 1).any():
+                raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
             found.classifier_ = _restore_classifier(tensors, model.config) if tensors else None
             found.reading_ = about["reading"]
         found.model_, found.state_, found.log_ = model, state, None
@@ -311,14 +315,6 @@ class TAPGNN:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
-
-
-def _check_candidates(candidates: Ints, nodes: int) -> None:
-    """Refuse rows that the vocabulary does not have, or that do not ascend."""
-    if candidates.dtype != np.int64 or candidates.ndim != 1:
-        raise ConfigError(f"candidates are {candidates.dtype} of shape {candidates.shape}, not a list of rows")
-    if (np.diff(candidates, prepend=-1, append=nodes) < 1).any():
-        raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
 
 
 def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:

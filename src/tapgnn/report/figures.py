@@ -166,9 +166,15 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
         parts.append(text(x, bottom + 17, name, "tick middle" if x > 12 else "tick"))
     # The names above the bars, and the values to their right, come last, so that no line crosses them.
     names = []
+    box = '<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>'
     for row, bar in enumerate(bars):
         y = _BAR_ROW * row
-        parts.append(_bar(bar, y, label, origin, across))
+        start, stop = sorted([across(origin), across(bar.value)])
+        tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
+        parts.append(mark(box, bar.style, start, y + 24, max(stop - start, 1), tip))
+        if bar.spread > 0:
+            low, high = across(bar.value - bar.spread), across(bar.value + bar.spread)
+            parts.append(mark('<path class="whisker" d="M{} {}H{}"/>', low, y + 30.5, high))
         name = bar.name if len(bar.name) <= 44 else f"{bar.name[:43]}…"
         names.append(text(4, y + 19, name, f"bar-name {bar.style}"))
         names.append(text(WIDTH - 2, y + 35, decimal(bar.value), f"bar-value end {bar.style}"))
@@ -183,18 +189,6 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
     words = f"{label} of every method: " + ", ".join(f"{bar.name} {decimal(bar.value)}" for bar in bars) + "."
     drawing = frame(words, Markup("").join(parts + names), WIDTH, bottom + 44)
     return Figure(f"{label} of model and baselines", drawing, " ".join(caption))
-
-
-def _bar(bar: Bar, y: float, label: str, origin: float, across: Callable[[float], float]) -> Markup:
-    """The bar and its standard deviation."""
-    start, stop = sorted([across(origin), across(bar.value)])
-    tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
-    box = '<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>'
-    drawn = mark(box, bar.style, start, y + 24, max(stop - start, 1), tip)
-    if bar.spread > 0:
-        low, high = across(bar.value - bar.spread), across(bar.value + bar.spread)
-        drawn += mark('<path class="whisker" d="M{} {}H{}"/>', low, y + 30.5, high)
-    return drawn
 
 
 def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:
