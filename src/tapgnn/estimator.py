@@ -18,8 +18,9 @@ scorer: a search needs a `scoring` of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -43,17 +44,9 @@ from tapgnn.data.negatives import candidates
 from tapgnn.data.splits import Split, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import measure_trained
-from tapgnn.events import Events, Ints
+from tapgnn.events import Events
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
-from tapgnn.model.files import (
-    check_range,
-    check_tensors,
-    load_state,
-    pack_tensors,
-    read_file,
-    refusing,
-    unpack_tensors,
-)
+from tapgnn.model.files import check_range, check_tensors, load_state, pack_tensors, read_file, refusing, unpack_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
@@ -65,6 +58,7 @@ Ids = Sequence[Id] | ArrayLike
 FILE = "estimator.safetensors"
 
 
+@dataclass(eq=False)
 class TAPGNN:
     """Temporal Aggregation and Propagation Graph Neural Network.
 
@@ -78,45 +72,24 @@ class TAPGNN:
     (2,)
     """
 
-    def __init__(
-        self,
-        preset: str = "adaptive",
-        kernel: str | None = None,
-        layers: int | None = None,
-        width: int | None = None,
-        dropout: float | None = None,
-        options: dict[str, Any] | None = None,
-        epochs: int = 8,
-        patience: int = 3,
-        validations: int = 2,
-        chunk: int = 512,
-        negatives: int = 1,
-        learning_rate: float = 3e-3,
-        block_rate: float = 1 / 3,
-        vector_rate: float = 1 / 30,
-        weight_decay: float = 1e-5,
-        clip: float = 1.0,
-        cold_weight: float = 0.0,
-        seed: int = 0,
-    ) -> None:
-        self.preset = preset
-        self.kernel = kernel
-        self.layers = layers
-        self.width = width
-        self.dropout = dropout
-        self.options = options
-        self.epochs = epochs
-        self.patience = patience
-        self.validations = validations
-        self.chunk = chunk
-        self.negatives = negatives
-        self.learning_rate = learning_rate
-        self.block_rate = block_rate
-        self.vector_rate = vector_rate
-        self.weight_decay = weight_decay
-        self.clip = clip
-        self.cold_weight = cold_weight
-        self.seed = seed
+    preset: str = "adaptive"
+    kernel: str | None = None
+    layers: int | None = None
+    width: int | None = None
+    dropout: float | None = None
+    options: dict[str, Any] | None = None
+    epochs: int = 8
+    patience: int = 3
+    validations: int = 2
+    chunk: int = 512
+    negatives: int = 1
+    learning_rate: float = 3e-3
+    block_rate: float = 1 / 3
+    vector_rate: float = 1 / 30
+    weight_decay: float = 1e-5
+    clip: float = 1.0
+    cold_weight: float = 0.0
+    seed: int = 0
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` is there for scikit-learn and changes nothing."""
@@ -174,19 +147,15 @@ class TAPGNN:
             check_events(valid, events.vocabulary)
         train, chosen_on = events, valid
         if chosen_on is None:
-            parts = split_strict(events, (0.7, 0.15, 0.15))
-            border = len(parts.train) + len(parts.valid)
-            train, chosen_on = events.slice(0, border), parts.test
+            chosen_on = split_strict(events).test
+            train = events.slice(0, len(events) - len(chosen_on))
         settings = self.settings()
         torch.manual_seed(settings.seed)
         model = Model(self.config().fitted_to(train), events.vocabulary)
         training = LinkTraining(model, train, chosen_on, settings)
-        after: Callable[[LinkTraining], None] | None = None
-        if checkpoint is not None:
-            folder = checkpoint
-            if resume:
-                load_checkpoint(training, folder)
-            after = lambda done: save_checkpoint(done, folder)  # noqa: E731
+        if checkpoint is not None and resume:
+            load_checkpoint(training, checkpoint)
+        after = None if checkpoint is None else partial(save_checkpoint, folder=checkpoint)
         # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)
         self.model_ = model
@@ -206,8 +175,7 @@ class TAPGNN:
 
     def observe(self, events: Events) -> TAPGNN:
         """Absorb events that are younger than all before."""
-        self._check_fitted()
-        check_events(events, self.model_.vocabulary)
+        check_events(events, self.vocabulary)
         with torch.no_grad():
             for piece in events.chunks(4_096):
                 _, self.state_ = self.model_.advance(piece, self.state_)
@@ -217,8 +185,7 @@ class TAPGNN:
 
     def remember(self, events: Events) -> TAPGNN:
         """Give a loaded model the log of all that it has observed, so that it can be asked about the past again."""
-        self._check_fitted()
-        check_events(events, self.model_.vocabulary)
+        check_events(events, self.vocabulary)
         end = float(events.time[-1]) if len(events) else -np.inf
         if end != self.state_.clock or len(events) != self.state_.events:
             raise EventError(
@@ -232,8 +199,7 @@ class TAPGNN:
     @torch.no_grad()
     def embed(self, nodes: Ids, times: ArrayLike) -> NDArray[np.float32]:
         """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log."""
-        self._check_fitted()
-        node = rows_of(nodes, self.model_.vocabulary)
+        node = rows_of(nodes, self.vocabulary)
         when = seconds_of(times, len(node))
         if not len(node) or when.min() > self.state_.clock:
             return self.model_.query(self.state_, node, when).float().numpy(force=True)
@@ -247,12 +213,10 @@ class TAPGNN:
     @torch.no_grad()
     def score(self, src: Ids, dst: Ids, times: ArrayLike) -> NDArray[np.float64]:
         """The probability [Q] of each link src -> dst at its time, which must lie after what was observed."""
-        self._check_fitted()
-        left, right = (rows_of(ids, self.model_.vocabulary) for ids in (src, dst))
+        left, right = (rows_of(ids, self.vocabulary) for ids in (src, dst))
         if len(left) != len(right):
             raise QueryError(f"expected as many destinations as sources, not {len(right)} and {len(left)}; pair them")
-        when = seconds_of(times, len(left))
-        logits = self.model_.score(self.state_, left, right, when)
+        logits = self.model_.score(self.state_, left, right, seconds_of(times, len(left)))
         return torch.sigmoid(logits.double()).numpy(force=True)
 
     @torch.no_grad()
@@ -300,8 +264,7 @@ class TAPGNN:
 
     def fit_classifier(self, events: Events) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
-        self._check_fitted()
-        check_events(events, self.model_.vocabulary)
+        check_events(events, self.vocabulary)
         found = train_classifier(self.model_, events, self.seed)
         self.classifier_ = found.classifier
         return found
@@ -312,8 +275,7 @@ class TAPGNN:
 
         The events must be younger than what was observed; they are not absorbed.
         """
-        self._check_fitted()
-        check_events(events, self.model_.vocabulary)
+        check_events(events, self.vocabulary)
         if self.classifier_ is None:
             raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
         return score_events(self.classifier_, self.model_, self.state_.copy(), events)
@@ -326,8 +288,7 @@ class TAPGNN:
         tensors = {"candidates": torch.from_numpy(self.candidates_)}
         if self.classifier_ is not None:
             tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
-        params = {name: plain(value) for name, value in self.get_params().items()}
-        about = {"params": params, "reading": self.reading_}
+        about = {"params": plain(self.get_params()), "reading": self.reading_}
         return save_model(self.model_, folder, self.state_, {FILE: pack_tensors(tensors, about)})
 
     @classmethod
@@ -340,8 +301,12 @@ class TAPGNN:
             found = cls(**about["params"])
             # Parameters of the wrong kind are refused here rather than by the next fit.
             found.config(), found.settings()
-            found.candidates_ = tensors.pop("candidates").numpy()
-            _check_candidates(found.candidates_, len(model.vocabulary))
+            found.candidates_, nodes = tensors.pop("candidates").numpy(), len(model.vocabulary)
+            kind, shape = found.candidates_.dtype, found.candidates_.shape
+            if kind != np.int64 or len(shape) != 1:
+                raise ConfigError(f"candidates are {kind} of shape {shape}, not a list of rows")
+            if (np.diff(found.candidates_, prepend=-1, append=nodes) < 1).any():
+                raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
             found.classifier_ = _restore_classifier(tensors, model.config) if tensors else None
             found.reading_ = about["reading"]
         found.model_, found.state_, found.log_ = model, state, None
@@ -350,15 +315,6 @@ class TAPGNN:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
-
-
-def _check_candidates(candidates: Ints, nodes: int) -> None:
-    """Refuse rows that the vocabulary does not have, or that do not ascend."""
-    if candidates.dtype != np.int64 or candidates.ndim != 1:
-        raise ConfigError(f"candidates are {candidates.dtype} of shape {candidates.shape}, not a list of rows")
-    border = np.concatenate([[-1], candidates, [nodes]])
-    if (np.diff(border) < 1).any():
-        raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
 
 
 def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:

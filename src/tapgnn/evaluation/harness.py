@@ -154,9 +154,7 @@ def compare(
             "sha256": events_fingerprint(events),
             "events": len(events),
             "nodes": len(events.vocabulary),
-            "train_events": len(split.train),
-            "valid_events": len(split.valid),
-            "test_events": len(split.test),
+            **{f"{part}_events": len(getattr(split, part)) for part in ("train", "valid", "test")},
         },
     }
 
@@ -230,12 +228,12 @@ def _run_all(
     """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
     tell = listener or (lambda progress: None)
     runs: dict[str, list[Run]] = {}
-    total = len(seeds) * len(names)
+    place, total = 0, len(seeds) * len(names)
     try:
         for seed in seeds:
             questions = Questions(split, protocol, seed)
             for name in names:
-                place = 1 + sum(map(len, runs.values()))
+                place += 1
                 tell(RunProgress(name, seed, place, total))
                 finished = {"seed": seed, **run(name, questions)}
                 runs.setdefault(name, []).append(finished)
@@ -267,8 +265,7 @@ def summary(runs: Sequence[Run]) -> dict[str, Any]:
     row: dict[str, Any] = {}
     if finished:
         row = {**averages(finished), "sees_history": bool(finished[0]["sees_history"])}
-        if "alternatives" in finished[0]:
-            names = finished[0]["alternatives"]
+        if names := finished[0].get("alternatives"):
             row["alternatives"] = {name: averages([run["alternatives"][name] for run in finished]) for name in names}
     if errors:
         row["error"] = errors[0]
@@ -294,11 +291,6 @@ def versions() -> dict[str, str]:
     """The versions of the libraries, and the number of threads."""
     from tapgnn import __version__
 
-    return {
-        "tapgnn": __version__,
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "numba": numba.__version__,
-        "python": platform.python_version(),
-        "threads": str(torch.get_num_threads()),
-    }
+    libraries = {library.__name__: str(library.__version__) for library in (torch, np, numba)}
+    threads = str(torch.get_num_threads())
+    return {"tapgnn": __version__, **libraries, "python": platform.python_version(), "threads": threads}

@@ -32,7 +32,6 @@ class Protocol:
                 of every method, at the threshold that is best on the validation events
     """
 
-    name: ProtocolName
     split: Callable[[Events], Split]
     negatives: tuple[Kind, ...] = ("random",)
     ranked: int = 0
@@ -45,8 +44,8 @@ class Protocol:
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    "paper": Protocol("paper", split_paper),
-    "strict": Protocol("strict", split_strict, KINDS, RANKED, unseen=True),
+    "paper": Protocol(split_paper),
+    "strict": Protocol(split_strict, KINDS, RANKED, unseen=True),
 }
 
 

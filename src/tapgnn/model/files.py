@@ -65,9 +65,12 @@ def save_model(
     files = {
         WEIGHTS: save_tensors({name: tensor.contiguous() for name, tensor in model.state_dict().items()}),
         VOCABULARY: json.dumps(list(model.vocabulary.ids)).encode(),
-        **({} if state is None else {STATE: _pack_state(state)}),
         **(more or {}),
     }
+    if state is not None:
+        state.check_usable()
+        arenas = {name: getattr(state, name)[: state.size + 1] for name in ARENAS}
+        files[STATE] = pack_tensors(arenas, {name: getattr(state, name) for name in _COUNTERS})
     manifest: dict[str, Any] = {
         "format": FORMAT,
         "dtype": kind,
@@ -76,9 +79,9 @@ def save_model(
         "sha256": {name: bytes_sha256(content) for name, content in files.items()},
     }
     manifest["model_sha256"] = _hash_model(manifest)
+    files[MANIFEST] = (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode()
     for name, content in files.items():
         write_atomically(Path(folder) / name, content)
-    _write_manifest(Path(folder), manifest)
     return str(manifest["model_sha256"])
 
 
@@ -86,12 +89,10 @@ def load_model(folder: str | Path) -> Model:
     """Read a model that `save_model` wrote; one that is missing, damaged, older or newer is a clear error."""
     source = Path(folder)
     manifest = _read_manifest(source)
-    content = read_file(source, VOCABULARY)
     with refusing(source / VOCABULARY):
-        vocabulary = _parse_vocabulary(content)
-    content = read_file(source, WEIGHTS)
+        vocabulary = _parse_vocabulary(read_file(source, VOCABULARY))
     with refusing(source / WEIGHTS):
-        weights = load_tensors(content)
+        weights = load_tensors(read_file(source, WEIGHTS))
     with refusing(source / MANIFEST):
         config, dtype, nodes = Config.from_dict(manifest["config"]), _DTYPES[manifest["dtype"]], manifest["nodes"]
         check_count("nodes", nodes, len(vocabulary))
@@ -217,12 +218,6 @@ def _build(config: Config, vocabulary: Vocabulary, weights: dict[str, Tensor], d
     return model
 
 
-def _pack_state(state: State) -> bytes:
-    state.check_usable()
-    arenas = {name: getattr(state, name)[: state.size + 1] for name in ARENAS}
-    return pack_tensors(arenas, {name: getattr(state, name) for name in _COUNTERS})
-
-
 def _check_state(arenas: dict[str, Tensor], counters: dict[str, Any], model: Model) -> None:
     """Refuse what cannot be a state of this model."""
     clock, events, size, sketch_width = (counters[name] for name in _COUNTERS)
@@ -240,9 +235,9 @@ def _check_state(arenas: dict[str, Tensor], counters: dict[str, Any], model: Mod
     check_range("embedding", arenas["embedding"])
     check_range("sketch", arenas["sketch"])
     check_range("statistics (last)", both_roles(statistics, LAST), -math.inf, clock)
-    known = {"count": both_roles(statistics, COUNT), "seen": both_roles(statistics, SEEN)}
-    for name, columns in {**known, "recent": recent_counts(statistics)}.items():
-        check_range(f"statistics ({name})", columns, 0, events)
+    check_range("statistics (count)", both_roles(statistics, COUNT), 0, events)
+    check_range("statistics (seen)", both_roles(statistics, SEEN), 0, events)
+    check_range("statistics (recent)", recent_counts(statistics), 0, events)
 
 
 def _parse_vocabulary(content: bytes) -> Vocabulary:
@@ -262,10 +257,6 @@ def _hash_model(manifest: dict[str, Any]) -> str:
     return bytes_sha256(json.dumps({**told, "sha256": files}, sort_keys=True).encode())
 
 
-def _write_manifest(source: Path, manifest: dict[str, Any]) -> None:
-    write_atomically(source / MANIFEST, (json.dumps(manifest, indent=2, sort_keys=True) + "\n").encode())
-
-
 def _read_manifest(source: Path) -> dict[str, Any]:
     path = source / MANIFEST
     content = read_whole(path, f"{source} is not a saved model, or its writing was cut short")
@@ -273,13 +264,10 @@ def _read_manifest(source: Path) -> dict[str, Any]:
         manifest = json.loads(content)
         version = manifest["format"]
         check_count("format", version, sys.maxsize)
-    if version > FORMAT:
-        raise ModelFileError(f"{path} has format {version}, this version reads format {FORMAT}; upgrade tapgnn")
-    if version < FORMAT:
-        raise ModelFileError(
-            f"{path} has format {version}, without checksums of the state; fit the model again with this version"
-        )
-    with refusing(path):
+        if version != FORMAT:
+            newer = f"this version reads format {FORMAT}; upgrade tapgnn"
+            older = "without checksums of the state; fit the model again with this version"
+            raise ModelFileError(f"{path} has format {version}, {newer if version > FORMAT else older}")
         if not isinstance(manifest["sha256"], dict) or manifest["model_sha256"] != _hash_model(manifest):
             raise ConfigError("its own checksum is not the one it names")
     return manifest  # type: ignore[no-any-return]

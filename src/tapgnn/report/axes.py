@@ -9,10 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
-from markupsafe import Markup, escape
+from markupsafe import Markup
 from numpy.typing import ArrayLike
 
 from tapgnn.report.numbers import minus, moment, short
@@ -138,45 +137,41 @@ class Plot:
             pieces.append(f"{pen}{across} {down}")
             pen = "L"
         if pieces:
-            drawn = Markup('<path class="line {}" d="{}">{}</path>')
-            self._marks.append(drawn.format(style, "".join(pieces), _tip(tip)))
+            self._marks.append(mark('<path class="line {}" d="{}">{}</path>', style, "".join(pieces), _tip(tip)))
 
     def dots(self, x: ArrayLike, y: ArrayLike, style: str, tips: Sequence[str], radius: ArrayLike = 3.5) -> None:
         """A dot per point, each with its own tooltip."""
         places = self.place(x, y)
         for (across, down), tip, size in zip(places, tips, np.broadcast_to(radius, len(places)), strict=True):
             if "nan" not in (across, down):
-                drawn = Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}">{}</circle>')
-                self._marks.append(drawn.format(style, across, down, f"{size:.1f}", _tip(tip)))
+                drawn = '<circle class="dot {}" cx="{}" cy="{}" r="{}">{}</circle>'
+                self._marks.append(mark(drawn, style, across, down, size, _tip(tip)))
 
     def columns(self, edges: ArrayLike, heights: ArrayLike, style: str, tips: Sequence[str]) -> None:
         """Columns between consecutive edges; heights are fractions of the height of the chart."""
         borders = self.left + self.x.share(edges) * self.width
         for start, stop, high, tip in zip(borders[:-1], borders[1:], np.asarray(heights), tips, strict=True):
             box = (start + 1, _TOP + (1 - high) * self.height, max(stop - start - 2, 0.5), high * self.height)
-            drawn = Markup('<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>')
-            self._marks.append(drawn.format(style, *(f"{value:.1f}" for value in box), _tip(tip)))
+            drawn = '<rect class="{}" x="{}" y="{}" width="{}" height="{}">{}</rect>'
+            self._marks.append(mark(drawn, style, *box, _tip(tip)))
 
     def svg(self, words: str) -> Markup:
         """The chart; `words` are its text alternative."""
-        return frame(words, Markup("").join(chain(self._axes(), self._marks)), WIDTH, HEIGHT)
+        return frame(words, Markup("").join([*self._axes(), *self._marks]), WIDTH, HEIGHT)
 
     def _axes(self) -> list[Markup]:
-        bottom, right = _TOP + self.height, self.left + self.width
+        bottom, right, rule = _TOP + self.height, self.left + self.width, '<path class="rule" d="M{} {}L{} {}"/>'
         parts = [text(2, 12, self.y.label, "axis-label")]
         for place, name in self.y.ticks:
             down = _TOP + (1 - float(self.y.share(place))) * self.height
-            parts += [_rule(self.left, down, right, down), text(self.left - 6, down + 4.5, name, "tick end")]
+            parts += [mark(rule, self.left, down, right, down), text(self.left - 6, down + 4.5, name, "tick end")]
         for place, name in self.x.ticks:
             across = self.left + float(self.x.share(place)) * self.width
             # Keep wide labels, such as dates, inside the drawing.
             middle = min(across, WIDTH - len(name) * _LETTER / 2)
-            parts += [_rule(across, bottom, across, bottom + 4), text(middle, bottom + 18, name, "tick middle")]
-        parts.append(
-            Markup('<path class="edge" d="M{} {}H{}"/>').format(f"{self.left:.1f}", f"{bottom:.1f}", WIDTH - 14)
-        )
-        parts.append(text(right, bottom + 38, self.x.label, "axis-label end"))
-        return parts
+            parts += [mark(rule, across, bottom, across, bottom + 4), text(middle, bottom + 18, name, "tick middle")]
+        parts.append(mark('<path class="edge" d="M{} {}H{}"/>', self.left, bottom, WIDTH - 14))
+        return [*parts, text(right, bottom + 38, self.x.label, "axis-label end")]
 
 
 def frame(words: str, inside: Markup, width: float, height: float, style: str = "chart") -> Markup:
@@ -187,13 +182,13 @@ def frame(words: str, inside: Markup, width: float, height: float, style: str = 
 
 def text(x: float, y: float, words: str, style: str) -> Markup:
     """A line of text; class `end` or `middle` aligns it at x."""
-    return Markup('<text class="{}" x="{}" y="{}">{}</text>').format(style, f"{x:.1f}", f"{y:.1f}", words)
+    return mark('<text class="{}" x="{}" y="{}">{}</text>', style, x, y, words)
 
 
-def _rule(x1: float, y1: float, x2: float, y2: float) -> Markup:
-    drawn = Markup('<path class="rule" d="M{} {}L{} {}"/>')
-    return drawn.format(*(f"{value:.1f}" for value in (x1, y1, x2, y2)))
+def mark(template: str, *values: str | float) -> Markup:
+    """An element from a template: numbers are rounded to a tenth, text is escaped."""
+    return Markup(template).format(*(value if isinstance(value, str) else f"{value:.1f}" for value in values))
 
 
 def _tip(words: str) -> Markup:
-    return Markup("<title>{}</title>").format(words) if words else escape("")
+    return mark("<title>{}</title>", words) if words else Markup("")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,7 @@ from numpy.typing import NDArray
 
 MODEL = "tapgnn"
 _SHARES = {"auc", "ap", "accuracy", "mrr", "hits", "hits10"}
-
-
-def _nothing() -> NDArray[Any]:
-    return np.empty(0)
+_nothing = partial(np.empty, 0)
 
 
 @dataclass(frozen=True, eq=False)

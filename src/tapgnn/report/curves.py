@@ -6,7 +6,6 @@ steps of `precision_recall` is `average_precision`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,14 +16,6 @@ from tapgnn.evaluation.metrics import threshold_counts
 from tapgnn.events import Floats
 
 POINTS = 400
-
-
-@dataclass(frozen=True)
-class Components:
-    """The first two principal components: points [n, 2], their share of the variance [2]."""
-
-    points: Floats
-    share: Floats
 
 
 def roc(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
@@ -48,30 +39,26 @@ def precision_recall(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats
     return np.append(0.0, np.repeat(recall, 2)[:-1]), np.repeat(precision, 2)
 
 
-def thin(x: Floats, y: Floats, limit: int = POINTS) -> tuple[Floats, Floats]:
-    """At most `limit` points of a line, evenly spaced along its length, including both ends."""
-    if len(x) <= limit:
+def thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """At most POINTS points of a line, evenly spaced along its length, including both ends."""
+    if len(x) <= POINTS:
         return x, y
     length = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
-    keep = np.unique(np.searchsorted(length, np.linspace(0, length[-1], limit)).clip(max=len(x) - 1))
+    keep = np.unique(np.searchsorted(length, np.linspace(0, length[-1], POINTS)).clip(max=len(x) - 1))
     keep[-1] = len(x) - 1
     return x[keep], y[keep]
 
 
-def components(embeddings: NDArray[Any]) -> Components:
-    """The first two principal components of rows [n, d], by SVD; the larger side of each is positive."""
+def components(embeddings: NDArray[Any]) -> tuple[Floats, Floats]:
+    """The first two principal components [n, 2] of rows [n, d], their larger side positive; their variance shares [2].
+
+    Rows of one dimension, and a single row, have a second component of zeros.
+    """
     rows = np.asarray(embeddings, dtype=np.float64)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise QueryError(f"the map needs finite embeddings [n, d] with at least one row, not shape {rows.shape}")
-    centred = rows - rows.mean(axis=0)
-    left, size, _ = np.linalg.svd(centred, full_matrices=False)
-    points = np.zeros((len(rows), 2))
-    kept = min(2, len(size))
-    points[:, :kept] = left[:, :kept] * size[:kept]
+    left, size, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
+    points = np.pad(left[:, :2] * size[:2], [(0, 0), (0, 1)])[:, :2]
     # An SVD does not determine the signs; fixing them makes the page the same on every machine.
     points *= np.where(points.max(axis=0) < -points.min(axis=0), -1.0, 1.0)
-    total = float((size**2).sum())
-    share = np.zeros(2)
-    if total > 0:
-        share[:kept] = size[:kept] ** 2 / total
-    return Components(points, share)
+    return points, np.pad(size**2 / ((size**2).sum() or 1.0), (0, 1))[:2]

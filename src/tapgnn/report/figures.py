@@ -13,24 +13,26 @@ from numpy.typing import NDArray
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
-from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, text, time_axis, unit_axis
-from tapgnn.report.curves import Components, precision_recall, roc, thin
+from tapgnn.report.axes import WIDTH, Axis, Plot, frame, linear_axis, mark, text, time_axis, unit_axis
+from tapgnn.report.curves import components, precision_recall, roc, thin
 from tapgnn.report.numbers import count, decimal, is_unix, moment, percent, span
 
 MAP_WIDTH, MAP_HEIGHT = 760.0, 460.0
 MAP_POINTS, MAP_COLOURS = 4000, 10
 STEADY_BIN = 20
 _BAR_ROW, _BAR_WIDTH = 39.0, WIDTH - 64
+_OfScores = Callable[[NDArray[Any], NDArray[Any]], Any]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A title, a drawing and a caption; a `wide` one takes two columns."""
+    """A title, a drawing and a caption; a `wide` one takes two columns, `ramp` are the times of its colour scale."""
 
     title: str
     drawing: Markup
     caption: str
     wide: bool = False
+    ramp: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -56,13 +58,9 @@ def roc_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
     """True against false positive rate, one line per method."""
     plot = Plot(unit_axis("false positive rate"), unit_axis("true positive rate"))
     plot.line([0, 1], [0, 1], "chance", "chance: AUC 0.5")
-    areas = {curve.name: metrics.auc(labels, curve.scores) for curve in curves}
-    # The model is drawn last, on top.
-    for curve in reversed(curves):
-        tip = f"{curve.name}: AUC {decimal(areas[curve.name])}"
-        plot.line(*thin(*roc(labels, curve.scores)), f"tone-{curve.tone}", tip)
+    words = _draw_curves(plot, labels, curves, roc, metrics.auc, "AUC")
     caption = "Closer to the top left is better; the dotted diagonal is chance level."
-    return Figure("ROC", plot.svg("ROC curves. " + _list("AUC", areas)), caption)
+    return Figure("ROC", plot.svg(f"ROC curves. {words}"), caption)
 
 
 def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Figure:
@@ -70,12 +68,19 @@ def precision_recall_figure(labels: NDArray[Any], curves: Sequence[Curve]) -> Fi
     plot = Plot(unit_axis("recall"), unit_axis("precision"))
     share = float((np.asarray(labels) == 1).mean())
     plot.line([0, 1], [share, share], "chance", f"chance: precision {percent(share)}")
-    areas = {curve.name: metrics.average_precision(labels, curve.scores) for curve in curves}
-    for curve in reversed(curves):
-        tip = f"{curve.name}: AP {decimal(areas[curve.name])}"
-        plot.line(*thin(*precision_recall(labels, curve.scores)), f"tone-{curve.tone}", tip)
+    words = _draw_curves(plot, labels, curves, precision_recall, metrics.average_precision, "AP")
     caption = f"Closer to the top right is better; the dotted line is chance level, {percent(share)} positives."
-    return Figure("Precision and recall", plot.svg("Precision-recall curves. " + _list("AP", areas)), caption)
+    return Figure("Precision and recall", plot.svg(f"Precision-recall curves. {words}"), caption)
+
+
+def _draw_curves(
+    plot: Plot, labels: NDArray[Any], curves: Sequence[Curve], points: _OfScores, area: _OfScores, measure: str
+) -> str:
+    """One line per method, the model last, on top; returns the areas in words."""
+    areas = {curve.name: f"{measure} {decimal(area(labels, curve.scores))}" for curve in curves}
+    for curve in reversed(curves):
+        plot.line(*thin(*points(labels, curve.scores)), f"tone-{curve.tone}", f"{curve.name}: {areas[curve.name]}")
+    return ", ".join(f"{name} {words}" for name, words in areas.items()) + "."
 
 
 def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curve], period: str) -> Figure:
@@ -128,26 +133,22 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     return Figure("Calibration", plot.svg(words), caption)
 
 
-def history_figure(title: str, runs: Mapping[Any, tuple[Floats, Floats]], label: str, best: bool) -> Figure:
+def history_figure(title: str, runs: Mapping[Any, Floats], label: str, best: bool) -> Figure:
     """A quantity over the epochs, one line per seed; `best` marks the highest point of each."""
-    epochs = np.concatenate([epoch for epoch, _ in runs.values()])
-    values = np.concatenate([value for _, value in runs.values()])
+    epochs, values = np.concatenate(list(runs.values()), axis=1)
     scale = linear_axis(values, label, ceiling=1.0 if best else np.inf)
     plot = Plot(linear_axis(np.append(epochs, 0.0), "epoch", ticks=6, tight=True), scale)
     for seed, (epoch, value) in runs.items():
         plot.line(epoch, value, "tone-0 seed", f"seed {seed}")
-    tops = [(seed, epoch, value, int(np.nanargmax(value))) for seed, (epoch, value) in runs.items()]
     if best:
-        for seed, epoch, value, top in tops:
+        for seed, (epoch, value) in runs.items():
+            top = int(np.argmax(value))
             tip = f"seed {seed}: best {label} {decimal(value[top], 4)} at epoch {epoch[top]:g}"
             plot.dots([epoch[top]], [value[top]], "tone-0", [tip])
-    ends = [value[np.isfinite(value)] for _, value in runs.values()]
-    caption = "One line per seed. " + (
-        "The dot marks the best point, whose weights are kept." if best else "Lower is better."
-    )
-    last = [value[top] for _, _, value, top in tops] if best else [value[-1] for value in ends]
-    words = f"{title}, {count(len(runs), 'seed')}, {'best' if best else 'last'} value {span(last)}."
-    return Figure(title, plot.svg(words), caption)
+    note = "The dot marks the best point, whose weights are kept." if best else "Lower is better."
+    last = span(value.max() if best else value[-1] for _, value in runs.values())
+    words = f"{title}, {count(len(runs), 'seed')}, {'best' if best else 'last'} value {last}."
+    return Figure(title, plot.svg(words), f"One line per seed. {note}")
 
 
 def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | None) -> Figure:
@@ -161,53 +162,49 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
     parts = []
     for tick, name in axis.ticks:
         x = across(tick)
-        parts.append(Markup('<path class="rule" d="M{0} 4V{1}"/>').format(f"{x:.1f}", f"{bottom:.1f}"))
+        parts.append(mark('<path class="rule" d="M{} 4V{}"/>', x, bottom))
         parts.append(text(x, bottom + 17, name, "tick middle" if x > 12 else "tick"))
-    parts += [_bar(bar, _BAR_ROW * row, label, origin, across) for row, bar in enumerate(bars)]
-    names = [_bar_words(bar, _BAR_ROW * row) for row, bar in enumerate(bars)]
+    # The names above the bars, and the values to their right, come last, so that no line crosses them.
+    names = []
+    box = '<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>'
+    for row, bar in enumerate(bars):
+        y = _BAR_ROW * row
+        start, stop = sorted([across(origin), across(bar.value)])
+        tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
+        parts.append(mark(box, bar.style, start, y + 24, max(stop - start, 1), tip))
+        if bar.spread > 0:
+            low, high = across(bar.value - bar.spread), across(bar.value + bar.spread)
+            parts.append(mark('<path class="whisker" d="M{} {}H{}"/>', low, y + 30.5, high))
+        name = bar.name if len(bar.name) <= 44 else f"{bar.name[:43]}…"
+        names.append(text(4, y + 19, name, f"bar-name {bar.style}"))
+        names.append(text(WIDTH - 2, y + 35, decimal(bar.value), f"bar-value end {bar.style}"))
     caption = []
     if rival is not None:
-        drawn = Markup('<path class="rival" d="M{} 22V{}"><title>the best baseline</title></path>')
-        parts.append(drawn.format(f"{across(rival):.1f}", f"{bottom:.1f}"))
+        drawn = '<path class="rival" d="M{} 22V{}"><title>the best baseline</title></path>'
+        parts.append(mark(drawn, across(rival), bottom))
         caption.append("The dashed line marks the best baseline.")
     if any(bar.spread > 0 for bar in bars):
         caption.append("The thin line at the end of a bar shows ± one standard deviation over seeds.")
     parts.append(text(across(axis.high), bottom + 36, axis.label, "axis-label end"))
     words = f"{label} of every method: " + ", ".join(f"{bar.name} {decimal(bar.value)}" for bar in bars) + "."
-    # The names come last, so that no line crosses them.
     drawing = frame(words, Markup("").join(parts + names), WIDTH, bottom + 44)
     return Figure(f"{label} of model and baselines", drawing, " ".join(caption))
 
 
-def _bar(bar: Bar, y: float, label: str, origin: float, across: Callable[[float], float]) -> Markup:
-    """The bar and its standard deviation."""
-    start, stop = sorted([across(origin), across(bar.value)])
-    tip = f"{bar.name}: {label} {decimal(bar.value, 4)}"
-    box = Markup('<rect class="bar {}" x="{}" y="{}" width="{}" height="13" rx="2"><title>{}</title></rect>')
-    parts = [box.format(bar.style, f"{start:.1f}", f"{y + 24:.1f}", f"{max(stop - start, 1):.1f}", tip)]
-    if bar.spread > 0:
-        ends = [across(bar.value + side * bar.spread) for side in (-1, 1)]
-        whisker = Markup('<path class="whisker" d="M{} {}H{}"/>')
-        parts.append(whisker.format(f"{ends[0]:.1f}", f"{y + 30.5:.1f}", f"{ends[1]:.1f}"))
-    return Markup("").join(parts)
-
-
-def _bar_words(bar: Bar, y: float) -> Markup:
-    """The name above the bar, the value to its right."""
-    name = text(4, y + 19, _cut(bar.name, 44), f"bar-name {bar.style}")
-    return name + text(WIDTH - 2, y + 35, decimal(bar.value), f"bar-value end {bar.style}")
-
-
-def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
-    """The two components as dots, coloured by the order of time; and the rows at the ends of the colour scale."""
+def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:
+    """The first two components as dots, coloured by the order of time."""
+    if len(times) != len(embeddings) or not np.isfinite(times).all():
+        raise QueryError(
+            f"expected one finite time per embedding, not {len(times):,} times and {len(embeddings):,} rows"
+        )
+    points, variance = components(embeddings)
     order = np.argsort(times, kind="stable")
     colour = np.empty(len(times), dtype=np.int64)
     colour[order] = np.arange(len(times)) * MAP_COLOURS // len(times)
-    rng = np.random.default_rng(0)
-    chosen = rng.permutation(len(times))[:MAP_POINTS]
-    low, high = np.quantile(found.points, [0.005, 0.995], axis=0)
+    chosen = np.random.default_rng(0).permutation(len(times))[:MAP_POINTS]
+    low, high = np.quantile(points, [0.005, 0.995], axis=0)
     margin = np.maximum(0.12 * (high - low), 1e-9)
-    place = (found.points - low + margin) / (high - low + 2 * margin)
+    place = (points - low + margin) / (high - low + 2 * margin)
     inside = ((place >= 0) & (place <= 1)).all(axis=1)
     across, down = place[:, 0] * MAP_WIDTH, (1 - place[:, 1]) * MAP_HEIGHT
     parts = []
@@ -218,16 +215,17 @@ def map_figure(found: Components, times: Floats) -> tuple[Figure, list[int]]:
             path = "".join(f"M{across[row]:.0f} {down[row]:.0f}h0" for row in rows)
             if path:
                 parts.append(Markup('<path class="shade-{}" d="{}"/>').format(shade, path))
-    shares = [percent(share) for share in found.share]
-    outside = int((~inside[chosen]).sum())
-    caption = (
-        f"Horizontal: first principal component ({shares[0]} of the variance). Vertical: second ({shares[1]})."
-        + (f" {count(outside, 'outlier')} not shown." if outside else "")
-    )
+    first, second = map(percent, variance)
+    caption = f"Horizontal: first principal component ({first} of the variance). Vertical: second ({second})."
+    if outside := int((~inside[chosen]).sum()):
+        caption += f" {count(outside, 'outlier')} not shown."
     words = f"Map of {len(chosen):,} embeddings by their first two principal components, coloured by time."
     drawing = frame(words, Markup("").join(parts), MAP_WIDTH, MAP_HEIGHT, "chart map")
-    bounds = [int(order[min(len(order) - 1, round(share * (len(order) - 1)))]) for share in (0, 0.5, 1)]
-    return Figure("Embeddings", drawing, caption, wide=True), bounds
+    unix = is_unix(times)
+    # Over more than a few days the hour does not matter.
+    length = 10 if unix and np.ptp(times) > 3 * 86_400 else None
+    ramp = [moment(times[order[round(share * (len(order) - 1))]], unix)[:length] for share in (0, 0.5, 1)]
+    return Figure("Embeddings", drawing, caption, wide=True, ramp=ramp)
 
 
 def _bar_axis(values: Sequence[float], origin: float, label: str) -> Axis:
@@ -237,11 +235,3 @@ def _bar_axis(values: Sequence[float], origin: float, label: str) -> Axis:
         ticks = [tick / 10 for tick in range(11) if tick / 10 >= low - 1e-9]
         return Axis(low, 1.0, [(tick, f"{tick:.1f}") for tick in ticks], named)
     return linear_axis([*values, origin], named)
-
-
-def _list(measure: str, values: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {measure} {decimal(value)}" for name, value in values.items()) + "."
-
-
-def _cut(name: str, length: int) -> str:
-    return name if len(name) <= length else name[: length - 1] + "…"

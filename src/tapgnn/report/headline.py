@@ -3,46 +3,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
 from tapgnn.report.content import Report, is_share, mean_of, spread_of, stems
-from tapgnn.report.figures import Bar, Figure, bar_figure
-from tapgnn.report.numbers import count, decimal, label, number
+from tapgnn.report.figures import Bar, bar_figure
+from tapgnn.report.numbers import decimal, label, number
 
 TRIVIAL = ("recency", "popularity", "edgebank")
 # Below this, two numbers look the same in a table.
 SMALLEST_GAP = 5e-5
-_CHANCE = {"auc": 0.5}
 
 
-@dataclass(frozen=True)
-class Tile:
-    """A number next to the headline."""
-
-    label: str
-    value: str
-    aside: str = ""
-
-
-@dataclass(frozen=True)
-class Headline:
-    """The measure, its value, and the verdict ('ahead', 'level', 'behind', 'alone') in words."""
-
-    measure: str
-    value: str
-    spread: str
-    state: str
-    verdict: str
-    sentence: str
-    figure: Figure | None
-
-
-def headline(report: Report) -> Headline | None:
-    """The headline of a report, None if it has no results."""
+def headline(report: Report) -> dict[str, Any] | None:
+    """The measure, its value, the verdict ('ahead', 'level', 'behind', 'alone') in words; None without results."""
     table = results(report)
     row = table.get(report.model, {})
     stem = next((stem for stem in stems(table) if is_share(stem) and math.isfinite(mean_of(row, stem))), None)
@@ -51,23 +28,23 @@ def headline(report: Report) -> Headline | None:
     own, spread = mean_of(row, stem), spread_of(row, stem)
     rival, other = best_rival(report, table, stem)
     lead = own - other
-    state, doubtful = standing(lead, spread, spread_of(table.get(rival, {}), stem))
-    state = state if rival else "alone"
+    state, doubtful = standing(lead, spread, spread_of(table[rival], stem)) if rival else ("alone", False)
     digits = 4 if abs(lead) < 0.005 else 3
+    styles = {rival: "best", report.model: "own"}
     bars = [
-        Bar(name, mean_of(table[name], stem), np.nan_to_num(spread_of(table[name], stem)), _style(name, report, rival))
+        Bar(name, mean_of(table[name], stem), np.nan_to_num(spread_of(table[name], stem)), styles.get(name, "other"))
         for name in [report.model, *report.rivals]
         if name in table and math.isfinite(mean_of(table[name], stem))
     ]
-    return Headline(
-        measure=label(stem),
-        value=decimal(own, digits),
-        spread=f"± {decimal(spread, digits)}" if math.isfinite(spread) and spread > 0 else "",
-        state=state,
-        verdict=_verdict(state, rival, lead, digits, doubtful),
-        sentence=_sentence(stem, own, rival, other, state),
-        figure=bar_figure(bars, label(stem), _CHANCE.get(stem, 0.0), other if rival else None),
-    )
+    return {
+        "measure": label(stem),
+        "value": decimal(own, digits),
+        "spread": f"± {decimal(spread, digits)}" if math.isfinite(spread) and spread > 0 else "",
+        "state": state,
+        "verdict": _verdict(state, rival, lead, digits, doubtful),
+        "sentence": _sentence(stem, own, rival, other, state),
+        "figure": bar_figure(bars, label(stem), 0.5 if stem == "auc" else 0.0, other if rival else None),
+    }
 
 
 def standing(lead: float, *spreads: float) -> tuple[str, bool]:
@@ -79,21 +56,21 @@ def standing(lead: float, *spreads: float) -> tuple[str, bool]:
     return "level" if abs(lead) < doubt else "ahead" if lead > 0 else "behind", doubt > SMALLEST_GAP
 
 
-def tiles(report: Report) -> list[Tile]:
-    """Other measures of the model and of the best baseline, and the size of the run."""
+def tiles(report: Report) -> list[tuple[str, str, str]]:
+    """Other measures of the model and of the best baseline, and the size of the run: name, value, more."""
     table = results(report)
     row = table.get(report.model, {})
     found = []
     for stem in [stem for stem in stems(table) if is_share(stem)][1:4]:
         if math.isfinite(mean_of(row, stem)):
             rival, other = best_rival(report, table, stem)
-            found.append(Tile(label(stem), decimal(mean_of(row, stem)), f"{rival} {decimal(other)}" if rival else ""))
+            found.append((label(stem), decimal(mean_of(row, stem)), f"{rival} {decimal(other)}" if rival else ""))
     if len(report.labels):
         positives = int((np.asarray(report.labels) == 1).sum())
-        found.append(Tile(label(f"{report.period}_queries"), number(len(report.labels)), f"{positives:,} positives"))
+        found.append((label(f"{report.period}_queries"), number(len(report.labels)), f"{positives:,} positives"))
     if "events" in report.data:
         nodes = f"{number(report.data['nodes'])} nodes" if "nodes" in report.data else ""
-        found.append(Tile("Events in the log", number(report.data["events"]), nodes))
+        found.append(("Events in the log", number(report.data["events"]), nodes))
     return found
 
 
@@ -112,17 +89,9 @@ def results(report: Report) -> dict[str, dict[str, float]]:
 
 def best_rival(report: Report, table: dict[str, dict[str, float]], stem: str) -> tuple[str, float]:
     """The best other method in a measure and its value; an empty name if there is none."""
-    others = {name: mean_of(row, stem) for name, row in table.items() if name != report.model}
-    others = {name: value for name, value in others.items() if math.isfinite(value)}
-    if not others:
-        return "", float("nan")
-    best = max(others, key=lambda name: others[name])
-    return best, others[best]
-
-
-def kind(name: str) -> str:
-    """The kind of a method, in words."""
-    return "trivial baseline" if name.startswith(TRIVIAL) else "other method"
+    others = [(name, mean_of(row, stem)) for name, row in table.items() if name != report.model]
+    finite = [(name, value) for name, value in others if math.isfinite(value)]
+    return max(finite, key=lambda other: other[1], default=("", math.nan))
 
 
 def seeds(report: Report) -> int:
@@ -130,20 +99,14 @@ def seeds(report: Report) -> int:
     return len({row.get("seed") for row in report.history})
 
 
-def _style(name: str, report: Report, rival: str) -> str:
-    return "own" if name == report.model else "best" if name == rival else "other"
-
-
 def _verdict(state: str, rival: str, lead: float, digits: int, spread: bool) -> str:
     if state == "alone":
         return "No baseline to compare with"
     gap = decimal(abs(lead), digits)
     cause = f": the difference of {gap} is within the standard deviation over seeds" if spread else ""
-    return {
-        "ahead": f"{gap} above the best {kind(rival)}, {rival}",
-        "level": f"On par with the best {kind(rival)}, {rival}{cause}",
-        "behind": f"{gap} below the best {kind(rival)}, {rival}",
-    }[state]
+    place = {"ahead": f"{gap} above", "level": "On par with", "behind": f"{gap} below"}[state]
+    kind = "trivial baseline" if rival.startswith(TRIVIAL) else "other method"
+    return f"{place} the best {kind}, {rival}{cause if state == 'level' else ''}"
 
 
 def _sentence(stem: str, own: float, rival: str, other: float, state: str) -> str:
@@ -158,8 +121,3 @@ def _sentence(stem: str, own: float, rival: str, other: float, state: str) -> st
     if state == "behind":
         words += f" On this log, {rival} is the better choice."
     return words
-
-
-def measured_over(report: Report) -> str:
-    """What the standard deviations of the table are over."""
-    return f"over {count(seeds(report), 'seed')}" if seeds(report) > 1 else "over the seeds"

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from tapgnn.report.figures import Figure
+from tapgnn.errors import QueryError
+from tapgnn.report.figures import Curve, Figure
 
 
 @dataclass(frozen=True)
@@ -26,27 +29,26 @@ class Table:
     wordy: bool = False
 
 
-@dataclass(frozen=True)
-class Key:
-    """A line of the legend: a method, its colour and its values."""
-
-    name: str
-    tone: int
-    values: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Section:
-    """A section of the page: text and legend on the left, charts on the right, tables below."""
+    """A section of the page: text and legend (methods and their values) left, charts right, tables below."""
 
     name: str
     title: str
     words: list[str] = field(default_factory=list)
     terms: list[tuple[str, str]] = field(default_factory=list)
     legend_head: list[str] = field(default_factory=list)
-    legend: list[Key] = field(default_factory=list)
+    legend: list[tuple[Curve, list[str]]] = field(default_factory=list)
     figures: list[Figure] = field(default_factory=list)
     tables: list[Table] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    ramp: list[str] = field(default_factory=list)
     folded: bool = False
+
+    def draw(self, what: str, figure: Callable[..., Figure], *given: Any) -> bool:
+        """Add a figure, or a note on why there is none; returns whether it was drawn."""
+        try:
+            self.figures.append(figure(*given))
+        except QueryError as problem:
+            self.notes.append(f"{what} is not shown: {problem}.")
+            return False
+        return True

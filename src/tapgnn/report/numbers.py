@@ -12,17 +12,8 @@ from numpy.typing import ArrayLike
 
 UNKNOWN = "\N{EN DASH}"
 _MINUS, _TIMES, _INFINITY = "\N{MINUS SIGN}", "\N{MULTIPLICATION SIGN}", "\N{INFINITY}"
-_ACRONYMS = {
-    "auc": "AUC",
-    "ap": "AP",
-    "mrr": "MRR",
-    "roc": "ROC",
-    "f1": "F1",
-    "std": "SD",
-    "id": "ID",
-    "hits10": "Hits@10",
-    "valid": "validation",
-}
+_WORDS = {word: word.upper() for word in ("auc", "ap", "mrr", "roc", "f1", "id")}
+_WORDS |= {"std": "SD", "hits10": "Hits@10", "valid": "validation"}
 # 1980 to 2100: a log in Unix seconds. Smaller numbers are in a unit of their own.
 _UNIX_FROM, _UNIX_TO = 315_532_800.0, 4_102_444_800.0
 
@@ -56,8 +47,7 @@ def _real(value: float) -> str:
         mantissa, exponent = f"{value:.2e}".split("e")
         power = str(int(exponent)).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
         return minus(f"{mantissa} {_TIMES} 10{power}")
-    text = f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}"
-    return minus(text)
+    return minus(f"{value:,.0f}" if size >= 1000 else f"{value:.1f}" if size >= 10 else f"{value:.3g}")
 
 
 def minus(text: str) -> str:
@@ -65,15 +55,13 @@ def minus(text: str) -> str:
     return text.replace("-", _MINUS)
 
 
-def decimal(value: float, digits: int = 3, sign: bool = False) -> str:
+def decimal(value: float, digits: int = 3) -> str:
     """A number with fixed decimals, so that columns align.
 
-    >>> decimal(0.03456, sign=True), decimal(-0.5), decimal(float("nan"))
-    ('+0.035', '−0.500', '–')
+    >>> decimal(0.03456), decimal(-0.5), decimal(float("nan"))
+    ('0.035', '−0.500', '–')
     """
-    if math.isnan(value):
-        return UNKNOWN
-    return minus(f"{value:{'+' if sign else ''}.{digits}f}").replace("inf", _INFINITY)
+    return UNKNOWN if math.isnan(value) else minus(f"{value:.{digits}f}").replace("inf", _INFINITY)
 
 
 def span(values: Iterable[float], digits: int = 3) -> str:
@@ -124,8 +112,7 @@ def label(key: str) -> str:
     >>> label("valid_auc"), label("message_links")
     ('Validation AUC', 'Message links')
     """
-    words = [_ACRONYMS.get(word, word) for word in str(key).replace("_", " ").split()]
-    text = " ".join(words)
+    text = " ".join(_WORDS.get(word, word) for word in str(key).replace("_", " ").split())
     return text[:1].upper() + text[1:]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,11 +13,10 @@ from tapgnn.evaluation import metrics
 from tapgnn.events import Floats
 from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
-from tapgnn.report.curves import components
-from tapgnn.report.figures import Curve, Figure
+from tapgnn.report.figures import Curve
 from tapgnn.report.headline import seeds
-from tapgnn.report.layout import Key, Section
-from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, percent, span
+from tapgnn.report.layout import Section
+from tapgnn.report.numbers import UNKNOWN, count, decimal, label, percent, span
 from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
@@ -33,61 +31,54 @@ def ranking(report: Report) -> Section | None:
     if not len(report.labels) or not len(report.scores):
         return None
     curves, notes = _curves(report)
-    drawn = _discrimination(notes, report.labels, curves)
     size = count(len(report.labels), f"{report.period} query")
     words = [f"One seed, {size}: how well the scores separate true events from false ones."]
-    legend = [Key(c.name, c.tone, _areas(report.labels, c.scores)) for c in curves] if drawn else []
-    head = ["Method", "AUC", "AP"]
-    title = "ROC and precision-recall"
-    return Section("ranking", title, words, legend_head=head, legend=legend, figures=drawn, notes=notes)
+    section = Section("ranking", "ROC and precision-recall", words, legend_head=["Method", "AUC", "AP"], notes=notes)
+    _draw_discrimination(section, report.labels, curves)
+    if section.figures:
+        section.legend += [(curve, _areas(report.labels, curve.scores)) for curve in curves]
+    return section
 
 
 def steadiness(report: Report) -> Section | None:
     """AUC over the period, and calibration."""
-    if not len(report.labels) or not len(report.scores):
+    labels, scores, times = report.labels, report.scores, report.times
+    if not len(labels) or not len(scores):
         return None
+    section = Section("steadiness", "Accuracy over time and calibration")
     curves, _ = _curves(report)
-    notes: list[str] = []
-    drawn: list[Figure] = []
-    if len(report.times) and curves:
-        what = "AUC over time"
-        drawn = _drawn(notes, what, lambda: figures.time_figure(report.labels, report.times, curves, report.period))
-    legend = [Key(curve.name, curve.tone) for curve in curves] if drawn else []
-    probable = _drawn(notes, "Calibration", lambda: figures.calibration_figure(report.labels, report.scores))
-    share = percent((np.asarray(report.labels) == 1).mean())
-    words = ["Whether the model stays accurate over time."] if drawn else []
-    if probable:
-        words.append(
+    given = (labels, times, curves, report.period)
+    if len(times) and curves and section.draw("AUC over time", figures.time_figure, *given):
+        section.words.append("Whether the model stays accurate over time.")
+        section.legend += [(curve, []) for curve in curves]
+    if section.draw("Calibration", figures.calibration_figure, labels, scores):
+        share = percent((np.asarray(labels) == 1).mean())
+        section.words.append(
             f"Whether its probabilities are reliable. They refer to the {report.period} queries, of which {share} are "
             "true events; in production true events are rarer."
         )
-    return Section(
-        "steadiness", "Accuracy over time and calibration", words, legend=legend, figures=drawn + probable, notes=notes
-    )
+    return section
 
 
 def training(report: Report) -> Section | None:
     """Loss and validation AUC over the epochs, every seed."""
-    drawn = []
-    for title, key, best in (("Training loss", "loss", False), ("Validation AUC", "valid_auc", True)):
-        runs = _runs(report.history, key)
-        if runs:
-            drawn.append(figures.history_figure(title, runs, "AUC" if best else "loss", best))
-    if not drawn:
+    losses, areas, speeds = (_runs(report.history, key) for key in ("loss", "valid_auc", "events_per_s"))
+    if not losses and not areas:
         return None
-    longest = max((as_float(row.get("epoch")) for row in report.history), default=math.nan)
-    words = [
-        f"{count(seeds(report), 'seed')}, {count(len(report.history), 'validation point')}, up to epoch {longest:g}."
-    ]
-    # The last point of a seed is about its whole training.
-    speed = [float(values[-1]) for _, values in _runs(report.history, "events_per_s").values()]
-    tops = [float(np.max(values)) for _, values in _runs(report.history, "valid_auc").values()]
-    if tops:
-        words.append(f"Best validation AUC per seed: {span(tops, 4)}.")
-    if speed:
-        median = " (median of the seeds)" if len(speed) > 1 else ""
-        words.append(f"Training throughput: {np.median(speed):,.0f} events/s{median}.")
-    return Section("training", "Training", words, figures=drawn)
+    longest = max(as_float(row.get("epoch")) for row in report.history)
+    size = count(len(report.history), "validation point")
+    section = Section("training", "Training", [f"{count(seeds(report), 'seed')}, {size}, up to epoch {longest:g}."])
+    if losses:
+        section.figures.append(figures.history_figure("Training loss", losses, "loss", best=False))
+    if areas:
+        section.figures.append(figures.history_figure("Validation AUC", areas, "AUC", best=True))
+        section.words.append(f"Best validation AUC per seed: {span((max(values) for _, values in areas.values()), 4)}.")
+    if speeds:
+        # The last point of a seed is about its whole training.
+        speed = np.median([values[-1] for _, values in speeds.values()])
+        median = " (median of the seeds)" if len(speeds) > 1 else ""
+        section.words.append(f"Training throughput: {speed:,.0f} events/s{median}.")
+    return section
 
 
 def embedding_map(report: Report) -> Section | None:
@@ -95,50 +86,37 @@ def embedding_map(report: Report) -> Section | None:
     rows, times = np.asarray(report.embeddings), np.asarray(report.embedding_times, dtype=np.float64)
     if not rows.size or not times.size:
         return None
-    title, notes = "Embedding map", list[str]()
-    ramp: list[str] = []
-
-    def draw() -> Figure:
-        if len(times) != len(rows) or not np.isfinite(times).all():
-            raise QueryError(f"expected one finite time per embedding, not {len(times):,} times and {len(rows):,} rows")
-        figure, bounds = figures.map_figure(components(rows), times)
-        unix = is_unix(times)
-        # Over more than a few days the hour does not matter.
-        length = 10 if unix and np.ptp(times) > 3 * 86_400 else None
-        ramp.extend(moment(times[row], unix)[:length] for row in bounds)
-        return figure
-
-    drawn = _drawn(notes, "The map", draw)
-    words = [
-        f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot per node and time,"
-        " projected by principal component analysis.",
-        "Separated colours mean that embeddings change over time; mixed colours, that they are stable.",
-    ]
-    return Section("map", title, words if drawn else [], figures=drawn, notes=notes, ramp=ramp)
+    section = Section("map", "Embedding map")
+    if section.draw("The map", figures.map_figure, rows, times):
+        section.words += [
+            f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot per node and time,"
+            " projected by principal component analysis.",
+            "Separated colours mean that embeddings change over time; mixed colours, that they are stable.",
+        ]
+    return section
 
 
 def classification(report: Report) -> Section | None:
     """ROC and precision-recall of the event classification."""
-    found = report.classification
-    if not found:
+    if not report.classification:
         return None
-    labels, scores = (np.asarray(found.get(key, ())) for key in ("labels", "scores"))
-    values = {key: as_float(value) for key, value in found.items() if key not in ("labels", "scores")}
+    found = dict(report.classification)
+    labels, scores = (np.asarray(found.pop(key, ())) for key in ("labels", "scores"))
     words = [
         "Which events are positive (fraud, a ban, ...), predicted from the embeddings of both nodes and the features."
     ]
+    section = Section("classification", "Event classification", words)
+    values = {key: as_float(value) for key, value in found.items()}
     stated = [f"{label(key)} {decimal(value, 4)}" for key, value in values.items() if math.isfinite(value)]
     if stated:
         words.append(", ".join(stated) + ".")
-    notes: list[str] = []
-    drawn: list[Figure] = []
     if len(labels) and len(scores):
-        drawn = _discrimination(notes, labels, [Curve("classifier", scores, 0)])
+        _draw_discrimination(section, labels, [Curve("classifier", scores, 0)])
         words.append(
             f"{count(int((labels == 1).sum()), 'positive')} among the last {count(len(labels), 'event')} of the log, "
             "whose labels were not used in training."
         )
-    return Section("classification", "Event classification", words, figures=drawn, notes=notes)
+    return section
 
 
 def _curves(report: Report) -> tuple[list[Curve], list[str]]:
@@ -155,12 +133,11 @@ def _curves(report: Report) -> tuple[list[Curve], list[str]]:
     return curves, notes
 
 
-def _discrimination(notes: list[str], labels: NDArray[Any], curves: list[Curve]) -> list[Figure]:
+def _draw_discrimination(section: Section, labels: NDArray[Any], curves: list[Curve]) -> None:
     """The ROC and precision-recall figures of some methods."""
-    if not curves:
-        return []
-    drawn = _drawn(notes, "The ROC curve", lambda: figures.roc_figure(labels, curves))
-    return drawn + _drawn(notes, "Precision and recall", lambda: figures.precision_recall_figure(labels, curves))
+    if curves:
+        section.draw("The ROC curve", figures.roc_figure, labels, curves)
+        section.draw("Precision and recall", figures.precision_recall_figure, labels, curves)
 
 
 def _areas(labels: NDArray[Any], scores: NDArray[Any]) -> list[str]:
@@ -173,20 +150,11 @@ def _areas(labels: NDArray[Any], scores: NDArray[Any]) -> list[str]:
     return areas
 
 
-def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, tuple[Floats, Floats]]:
-    """Seed -> epochs and values, in order, without incomplete points."""
+def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, Floats]:
+    """Seed -> epochs and values [2, n], in order, without incomplete points."""
     runs: dict[Any, list[tuple[float, float]]] = {}
     for row in history:
         point = (as_float(row.get("epoch")), as_float(row.get(key)))
         if all(map(math.isfinite, point)):
             runs.setdefault(row.get("seed", 0), []).append(point)
-    return {seed: (np.array(sorted(points))[:, 0], np.array(sorted(points))[:, 1]) for seed, points in runs.items()}
-
-
-def _drawn(notes: list[str], what: str, draw: Callable[[], Figure]) -> list[Figure]:
-    """The figure, or a note on why there is none."""
-    try:
-        return [draw()]
-    except QueryError as problem:
-        notes.append(f"{what} is not shown: {problem}.")
-        return []
+    return {seed: np.array(sorted(points)).T for seed, points in runs.items()}

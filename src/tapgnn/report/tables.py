@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from itertools import chain
 from typing import Any
 
 from tapgnn.report.content import Report, as_float, is_share, mean_of, spread_of, stems
-from tapgnn.report.headline import measured_over, results
+from tapgnn.report.headline import results, seeds
 from tapgnn.report.layout import Cell, Section, Table
-from tapgnn.report.numbers import UNKNOWN, decimal, is_unix, label, moment, number, percent
+from tapgnn.report.numbers import UNKNOWN, count, decimal, is_unix, label, moment, number, percent
 
 _METHODS = {
     "recency": "how recently the destination was active",
@@ -26,35 +27,27 @@ _NEGATIVE_TYPES = {
     "inductive_negatives_auc": "AUC, inductive negatives",
     "inductive_negatives_ap": "AP, inductive negatives",
 }
-_SHARES = ("repetition",)
 _DATA = {
-    "Size": {
-        "nodes": "Nodes",
-        "events": "Events",
-        "temporal_nodes": "Temporal nodes",
-        "message_links": "Message links",
-        "ratio": "Message links per event",
-        "feature_width": "Features per event",
-        "labels": "Positive labels",
-    },
-    "Time": {
-        "start": "First event",
-        "end": "Last event",
-        "timespan_days": "Time span in days",
-        "timespan": "Time span in the unit of the log",
-        "instants": "Instants",
-        "ties": "Events at the same time as another",
-        "sorted": "File sorted by time",
-    },
-    "Shape": {
-        "bipartite": "Bipartite",
-        "degree_max": "Maximum degree",
-        "degree_mean": "Events per node",
-        "density": "Density",
-        "repetition": "Same destination as previous event",
-        "duplicates": "Exact duplicates",
-        "self_loops": "Self-loops",
-    },
+    "Size": ("nodes", "events", "temporal_nodes", "message_links", "ratio", "feature_width", "labels"),
+    "Time": ("start", "end", "timespan_days", "timespan", "instants", "ties", "sorted"),
+    "Shape": ("bipartite", "degree_max", "degree_mean", "density", "repetition", "duplicates", "self_loops"),
+}
+# Statistics whose key is not their heading.
+_HEADINGS = {
+    "ratio": "Message links per event",
+    "feature_width": "Features per event",
+    "labels": "Positive labels",
+    "start": "First event",
+    "end": "Last event",
+    "timespan_days": "Time span in days",
+    "timespan": "Time span in the unit of the log",
+    "ties": "Events at the same time as another",
+    "sorted": "File sorted by time",
+    "degree_max": "Maximum degree",
+    "degree_mean": "Events per node",
+    "repetition": "Same destination as previous event",
+    "duplicates": "Exact duplicates",
+    "self_loops": "Self-loops",
 }
 
 
@@ -64,16 +57,16 @@ def comparison(report: Report) -> Section | None:
     columns = [stem for stem in _known(table) if stem not in _NEGATIVE_TYPES]
     if not columns:
         return None
-    rows = _rows(table, columns)
     words = [
         f"All methods answer the same queries about the {report.period} period. The best value of each column is bold."
     ]
     if any(spread_of(row, stem) > 0 for row in table.values() for stem in columns):
-        words[0] += f" ± is the standard deviation {measured_over(report)}."
+        size = seeds(report)
+        words[0] += f" ± is the standard deviation over {count(size, 'seed') if size > 1 else 'the seeds'}."
     terms = [(name, _METHODS[name]) for name in table if name in _METHODS]
     if terms:
         words.append("The trivial baselines are not trained; each ranks destinations by one criterion:")
-    found = Table(f"Results on the {report.period} period", ["Method", *map(label, columns)], rows)
+    found = Table(f"Results on the {report.period} period", ["Method", *map(label, columns)], _rows(table, columns))
     return Section("results", "Results", words, terms=terms, tables=[found])
 
 
@@ -101,15 +94,11 @@ def _known(table: dict[str, dict[str, float]]) -> list[str]:
 
 def _rows(table: dict[str, dict[str, float]], columns: list[str]) -> list[tuple[str, list[Cell]]]:
     """A row per method; the best share of a column is bold."""
-    best = {
-        stem: max((v for row in table.values() if math.isfinite(v := mean_of(row, stem))), default=math.nan)
-        for stem in columns
-        if is_share(stem)
-    }
-    return [(name, [_measure(row, stem, best.get(stem)) for stem in columns]) for name, row in table.items()]
+    best = {stem: max(filter(math.isfinite, (mean_of(row, stem) for row in table.values()))) for stem in columns}
+    return [(name, [_measure(row, stem, best[stem]) for stem in columns]) for name, row in table.items()]
 
 
-def _measure(row: dict[str, float], stem: str, best: float | None) -> Cell:
+def _measure(row: dict[str, float], stem: str, best: float) -> Cell:
     value, spread = mean_of(row, stem), spread_of(row, stem)
     if not is_share(stem):
         return Cell(number(value))
@@ -122,27 +111,23 @@ def data(report: Report) -> Section | None:
     if not report.data:
         return None
     unix = is_unix([as_float(report.data.get("end"))])
-    known = {key for group in _DATA.values() for key in group}
-    groups = {**_DATA, "Other": {key: label(key) for key in report.data if key not in known}}
-    tables = [
-        Table(
-            title,
-            ["", "Value"],
-            [(name, [_statistic(key, report.data[key], unix)]) for key, name in group.items() if key in report.data],
-        )
-        for title, group in groups.items()
-    ]
+    groups = {**_DATA, "Other": [key for key in report.data if key not in chain(*_DATA.values())]}
+    rows = {
+        title: [_statistic(key, report.data[key], unix) for key in keys if key in report.data]
+        for title, keys in groups.items()
+    }
     words = [
         "A temporal node is a node at an instant in which it is active; "
         "message links connect a temporal node to those that it receives messages from."
     ]
-    return Section("data", "Data", words, tables=[table for table in tables if table.rows])
+    tables = [Table(title, ["", "Value"], found) for title, found in rows.items() if found]
+    return Section("data", "Data", words, tables=tables)
 
 
-def _statistic(key: str, value: Any, unix: bool) -> Cell:
-    if key in ("start", "end"):
-        return Cell(moment(as_float(value), unix))
-    return Cell(percent(value) if key in _SHARES else number(value))
+def _statistic(key: str, value: Any, unix: bool) -> tuple[str, list[Cell]]:
+    timely = key in ("start", "end")
+    shown = moment(as_float(value), unix) if timely else percent(value) if key == "repetition" else number(value)
+    return _HEADINGS.get(key, label(key)), [Cell(shown)]
 
 
 def settings(report: Report) -> Section | None:

@@ -54,10 +54,8 @@ def load_checkpoint(training: LinkTraining, folder: str | Path) -> None:
     with refusing(source, CURE):
         if progress.pop("sha256") != bytes_sha256(pack_tensors(tensors, progress)):
             raise ConfigError("it is damaged: its checksum is not the one in its header")
-        about = progress["about"]
-    if about != json.loads(json.dumps(_about(training))):
-        raise ModelFileError(f"{source} belongs to a training with other data or settings; {CURE}")
-    with refusing(source, CURE):
+        if progress["about"] != json.loads(json.dumps(_about(training))):
+            raise ModelFileError(f"{source} belongs to a training with other data or settings; {CURE}")
         _restore(training, tensors, progress)
 
 
@@ -106,11 +104,9 @@ def _history(values: dict[str, Any]) -> History:
 
 
 def _about(training: LinkTraining) -> dict[str, Any]:
-    settings = asdict(training.settings)
-    settings.pop("epochs")
     return {
         "config": training.model.config.to_dict(),
-        "settings": settings,
+        "settings": {name: value for name, value in asdict(training.settings).items() if name != "epochs"},
         "events": [events_fingerprint(training.train), events_fingerprint(training.valid)],
     }
 

@@ -26,7 +26,7 @@ from tapgnn.errors import EventError
 from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.events import Events, Ints
 from tapgnn.model import EventClassifier, Model, State, Trace
-from tapgnn.training.stream_scoring import CHUNK, ask_along, represent_along
+from tapgnn.training.stream_scoring import ask_along, represent_along
 
 BATCH, PATIENCE, EPOCHS = 512, 10, 100
 # Events that are described at a time, and of which descriptions are kept to learn from.
@@ -50,17 +50,8 @@ def describe_events(model: Model, state: State, events: Events) -> tuple[NDArray
     """[E, w] what each event is known by just before it happens, and the state after the last."""
     node, time = np.concatenate([events.src, events.dst]), np.tile(events.time, 2)
     z, state = represent_along(model, state, events, node, time)
-    parts = [z[: len(events)], z[len(events) :]]
-    if events.features is not None:
-        parts.append(events.features)
-    return np.concatenate(parts, axis=1), state
-
-
-def describe_along(model: Model, state: State, events: Events) -> Iterator[tuple[Events, NDArray[np.float32], State]]:
-    """The events in pieces, each with its description and the state after it: memory for one piece at a time."""
-    for piece in events.chunks(PIECE):
-        description, state = describe_events(model, state, piece)
-        yield piece, description, state
+    own = [] if events.features is None else [events.features]
+    return np.concatenate([z[: len(events)], z[len(events) :], *own], axis=1), state
 
 
 def score_events(classifier: EventClassifier, model: Model, state: State, events: Events) -> NDArray[np.float64]:
@@ -70,11 +61,9 @@ def score_events(classifier: EventClassifier, model: Model, state: State, events
     def answer(where: State | Trace, rows: Ints) -> Tensor:
         given = None if features is None else features[rows]
         logits = model.classify(where, classifier, events.src[rows], events.dst[rows], events.time[rows], given)
-        scores[rows] = torch.sigmoid(logits.double()).numpy(force=True)
-        return logits
+        return torch.sigmoid(logits.double())
 
-    with torch.no_grad():
-        ask_along(model, state, events, events.time, answer, CHUNK)
+    ask_along(model, state, events, events.time, answer, scores)
     return scores
 
 
@@ -123,12 +112,13 @@ def choose_rows(labels: Ints, most: int, rng: np.random.Generator) -> Ints:
 
 
 def _described(model: Model, state: State, events: Events, rows: Ints) -> tuple[Tensor, State]:
-    """Descriptions of some events, by ascending row, and the state after all of them."""
+    """Descriptions of some events, by ascending row, and the state after all of them; in memory for one piece."""
     kept, start = [], 0
-    for piece, description, later in describe_along(model, state, events):
+    for piece in events.chunks(PIECE):
+        description, state = describe_events(model, state, piece)
         first, last = np.searchsorted(rows, [start, start + len(piece)])
         kept.append(description[rows[first:last] - start])
-        start, state = start + len(piece), later
+        start += len(piece)
     return torch.from_numpy(np.concatenate(kept)), state
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from types import FrameType, TracebackType
+from types import FrameType
 
 
 class Interruption:
@@ -16,9 +16,7 @@ class Interruption:
     Where the process handles the signal in a way of its own, and outside the main thread, nothing is changed.
     """
 
-    def __init__(self) -> None:
-        self.asked = False
-        self._ours = False
+    asked = False
 
     def __enter__(self) -> Interruption:
         self.asked = False
@@ -37,8 +35,6 @@ class Interruption:
         if self.asked:
             raise KeyboardInterrupt
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)

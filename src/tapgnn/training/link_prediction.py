@@ -101,10 +101,7 @@ class History:
 
     @property
     def events_per_s(self) -> float | None:
-        """Training throughput in events per second, without validation; None before it is known.
-
-        The first step of a run, in which loops are compiled or loaded, is not counted.
-        """
+        """Events per second without validation and the first step, which compiles loops; None before it is known."""
         return self.events / self.seconds if self.seconds > 0 else None
 
 
@@ -118,8 +115,7 @@ class LinkTraining:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
         self.rng = rng_for(settings.seed, "training")
-        rng = rng_for(settings.seed, "validation")
-        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng)[:, 0]
+        self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng_for(settings.seed, "validation"))[:, 0]
         self.unseen = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
         self.dense, self.optimizers = make_optimizers(model, settings)
         self.best: dict[str, Tensor] = {}
@@ -135,10 +131,10 @@ class LinkTraining:
 
         Ctrl-C stops after the current step or validation and keeps the best weights so far.
         """
-        if self.epoch == 0:
-            torch.manual_seed(self.settings.seed)
-            calibrate(self.model, self.train, self.sampler, self.settings)
         settings = self.settings
+        if self.epoch == 0:
+            torch.manual_seed(settings.seed)
+            calibrate(self.model, self.train, self.sampler, settings)
         try:
             with self.interruption:
                 while self.epoch < settings.epochs and self.epoch - self.history.best_epoch < settings.patience:
@@ -167,11 +163,10 @@ class LinkTraining:
                     f"training diverged: the loss is {loss} after {done + len(piece)} events of epoch "
                     f"{self.epoch + 1}; lower the learning rate, which is {settings.learning_rate}"
                 )
-            spent = time.perf_counter() - start
             done += len(piece)
             losses.append(loss)
             if self._compiled:
-                self.history.seconds += spent
+                self.history.seconds += time.perf_counter() - start
                 self.history.events += len(piece)
             self._compiled = True
             progress = TrainingProgress(self.epoch, done, total, loss, self.history.events_per_s)
@@ -188,8 +183,7 @@ class LinkTraining:
         negatives = self.sampler.draw(piece.src, piece.dst, self.rng, self.settings.negatives)
         trace, state = self.model.advance(piece, state)
         loss = link_loss(self.model, trace, piece, negatives, self.settings.cold_weight)
-        for optimizer in self.optimizers:
-            optimizer.zero_grad()
+        self.model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.dense, self.settings.clip)
         for optimizer in self.optimizers:
@@ -263,14 +257,14 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
     model.calibrate(asked())
 
 
+@torch.no_grad()
 def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints) -> float:
     """AUC of the validation events against one negative each, after replaying the training log; NaN without events."""
     if not len(valid):
         return float("nan")
-    with torch.no_grad():
-        state = model.empty_state()
-        for piece in train.chunks(4_096):
-            _, state = model.advance(piece, state)
-    src, time_ = np.tile(valid.src, 2), np.tile(valid.time, 2)
-    scores, _ = score_along(model, state, valid, src, np.concatenate([valid.dst, negatives]), time_)
+    state = model.empty_state()
+    for piece in train.chunks(4_096):
+        _, state = model.advance(piece, state)
+    src, dst, when = np.tile(valid.src, 2), np.concatenate([valid.dst, negatives]), np.tile(valid.time, 2)
+    scores, _ = score_along(model, state, valid, src, dst, when)
     return auc(np.repeat([1, 0], len(valid)), scores)

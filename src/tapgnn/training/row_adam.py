@@ -26,21 +26,18 @@ class RowAdam(torch.optim.Optimizer):
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         """Update the rows."""
         (group,) = self.param_groups
-        for table, place in zip(group["params"], self._places, strict=True):
-            if table.grad is not None:
-                self._update(table, table.grad, place, group)
-
-    def _update(self, table: Tensor, grad: Tensor, place: Tensor, group: dict[str, Any]) -> None:
-        state = self.state[table]
-        if not state:
-            state["step"] = 0
-            state["moments"] = table.new_zeros(2, *table.shape)
-        state["step"] += 1
         first, second = group["betas"]
-        # The bias of both moments, drawn into the size of the step.
-        size = group["lr"] * (1 - second ** state["step"]) ** 0.5 / (1 - first ** state["step"])
-        given = (grad._indices()[0], grad._values(), place, state["moments"], table)
-        _adam(size, first, second, group["eps"], *(tensor.numpy() for tensor in given))
+        for table, place in zip(group["params"], self._places, strict=True):
+            if table.grad is None:
+                continue
+            state = self.state[table]
+            if not state:
+                state |= {"step": 0, "moments": table.new_zeros(2, *table.shape)}
+            state["step"] += 1
+            # The bias of both moments, drawn into the size of the step.
+            size = group["lr"] * (1 - second ** state["step"]) ** 0.5 / (1 - first ** state["step"])
+            given = (table.grad._indices()[0], table.grad._values(), place, state["moments"], table)
+            _adam(size, first, second, group["eps"], *(tensor.numpy() for tensor in given))
 
 
 @compiled

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,8 +17,11 @@ CHUNK = 2_048
 Answer = Callable[[State | Trace, Ints], Tensor]
 
 
-def ask_along(model: Model, state: State, events: Events, time: Floats, answer: Answer, chunk: int) -> State:
-    """Absorb the events; for each chunk, hand the trace and the queries [q] that fall into it to `answer`.
+@torch.no_grad()
+def ask_along(
+    model: Model, state: State, events: Events, time: Floats, answer: Answer, answers: NDArray[Any], chunk: int = CHUNK
+) -> State:
+    """Absorb the events; fill answers [Q, ...] with what `answer` says to the trace of a chunk and its queries [q].
 
     Queries may come in any order; those after the last event are answered from the state that is returned.
     """
@@ -28,14 +32,13 @@ def ask_along(model: Model, state: State, events: Events, time: Floats, answer: 
         until = int(np.searchsorted(asked, piece.time[-1], side="right"))
         trace, state = model.advance(piece, state)
         if until > done:
-            answer(trace, order[done:until])
+            answers[order[done:until]] = answer(trace, order[done:until]).numpy(force=True)
             done = until
     if done < len(order):
-        answer(state, order[done:])
+        answers[order[done:]] = answer(state, order[done:]).numpy(force=True)
     return state
 
 
-@torch.no_grad()
 def score_along(
     model: Model, state: State, events: Events, src: Ints, dst: Ints, time: Floats, chunk: int = CHUNK
 ) -> tuple[NDArray[np.float64], State]:
@@ -43,25 +46,18 @@ def score_along(
     scores = np.empty(len(time))
 
     def answer(where: State | Trace, rows: Ints) -> Tensor:
-        logits = model.score(where, src[rows], dst[rows], time[rows])
-        scores[rows] = logits.double().numpy(force=True)
-        return logits
+        return model.score(where, src[rows], dst[rows], time[rows])
 
-    state = ask_along(model, state, events, time, answer, chunk)
-    return scores, state
+    return scores, ask_along(model, state, events, time, answer, scores, chunk)
 
 
-@torch.no_grad()
 def represent_along(
     model: Model, state: State, events: Events, node: Ints, time: Floats, chunk: int = CHUNK
 ) -> tuple[NDArray[np.float32], State]:
     """z(v,t) [Q, d] of queries along a stream, and the state at its end."""
-    rows_of = np.empty((len(time), model.config.width), dtype=np.float32)
+    z = np.empty((len(time), model.config.width), dtype=np.float32)
 
     def answer(where: State | Trace, rows: Ints) -> Tensor:
-        z = model.query(where, node[rows], time[rows])
-        rows_of[rows] = z.float().numpy(force=True)
-        return z
+        return model.query(where, node[rows], time[rows])
 
-    state = ask_along(model, state, events, time, answer, chunk)
-    return rows_of, state
+    return z, ask_along(model, state, events, time, answer, z, chunk)
