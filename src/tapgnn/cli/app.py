@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import compare, config_file, data, migrate, query, replay, serve, train
+from tapgnn.cli import compare, config_file, data, query, replay, serve, train
 from tapgnn.errors import TapgnnError
 
 HELP = """Learn from a log of events who will interact with whom, and when.
@@ -56,7 +56,7 @@ for _name, _command, _panel in (
     ("classify", query.classify, "Querying a fitted model"),
     ("serve", serve.serve, "Live"),
     ("replay", replay.replay, "Live"),
-    ("migrate", migrate.migrate, "Live"),
+    ("migrate", serve.migrate, "Live"),
 ):
     app.command(_name, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
 datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)

@@ -24,10 +24,10 @@ class ModelOptions:
     """The options of all four commands."""
 
     observe: Path | None = option(
-        None, "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
+        "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
     )
-    out: Path | None = option(None, "FILE", "Write the CSV to this file.", "standard output")
-    threads: int = option(None, "N", "Number of threads.", True, default=1)
+    out: Path | None = option("FILE", "Write the CSV to this file.", "standard output")
+    threads: int = option("N", "Number of threads.", True, default=1)
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
         """The model after observing --observe; with its log it can answer queries about the past."""
@@ -48,7 +48,6 @@ class QueryOptions(ModelOptions):
     """The options of queries at one time."""
 
     time: str | None = option(
-        None,
         "TIME",
         "Time of the query: a number in the unit of the log, or an ISO date. Only earlier events count.",
         "just after the last event",
@@ -64,9 +63,7 @@ class QueryOptions(ModelOptions):
         return model, model.state_.clock + model.model_.config.unit
 
 
-Queries = Annotated[
-    Path | None, typer.Option("--queries", metavar="FILE", help="Read many queries from a file.", show_default=False)
-]
+QUERIES = option("FILE", "Read many queries from a file.")
 
 
 def _events(model: TAPGNN, folder: str, path: Path) -> Any:
@@ -87,15 +84,10 @@ def embed(
     model: ModelArgument,
     options: QueryOptions,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
-    queries: Queries = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="EVENTS",
-            help="The log that the model was fitted on, read as in 'fit'; needed for times before its end.",
-            show_default=False,
-        ),
-    ] = None,
+    queries: Path | None = QUERIES,
+    log: Path | None = option(
+        "EVENTS", "The log that the model was fitted on, read as in 'fit'; needed for times before its end."
+    ),
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
@@ -123,9 +115,9 @@ def embed(
 def score(
     model: ModelArgument,
     options: QueryOptions,
-    src: Annotated[str | None, typer.Option(metavar="ID", help="Id of the source.", show_default=False)] = None,
-    dst: Annotated[str | None, typer.Option(metavar="ID", help="Id of the destination.", show_default=False)] = None,
-    queries: Queries = None,
+    src: str | None = option("ID", "Id of the source."),
+    dst: str | None = option("ID", "Id of the destination."),
+    queries: Path | None = QUERIES,
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
@@ -156,7 +148,7 @@ def rank(
     model: ModelArgument,
     src: Annotated[str, typer.Argument(metavar="SRC", help="Id of the source.", show_default=False)],
     options: QueryOptions,
-    k: Annotated[int, typer.Option("-k", "--k", metavar="N", help="Number of destinations.")] = 10,
+    k: int = option("N", "Number of destinations.", True, "-k", "--k", default=10),
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:

@@ -10,7 +10,7 @@ import typer
 
 from tapgnn.cli.config_file import ConfigFile
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Learning, Reading, grouped, option
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
 from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
 from tapgnn.errors import ConfigError, ModelFileError
@@ -31,14 +31,9 @@ def evaluate(
     events: EventsArgument,
     reading: Reading,
     learning: Learning,
-    protocol: ProtocolOption = "strict",
-    seeds: SeedsOption = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} to this folder.", show_default=f"{FOLDER}/EVENTS"
-        ),
-    ] = None,
+    protocol: str = PROTOCOL,
+    seeds: int = SEEDS,
+    out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
@@ -82,22 +77,12 @@ def fit(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
     learning: Learning,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue the interrupted training in FOLDER.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the model in FOLDER.")] = False,
-    classify: Annotated[
-        bool | None,
-        typer.Option(
-            "--classify/--no-classify",
-            metavar="",
-            help="Also train a classifier of event labels, such as fraud.",
-            show_default="if --label is given",
-        ),
-    ] = None,
-    tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write TensorBoard curves.", show_default=False)
-    ] = None,
+    resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
+    force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
+    classify: bool | None = option(
+        "", "Also train a classifier of event labels, such as fraud.", "if --label is given"
+    ),
+    tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
     json: Json = False,
     config: ConfigFile = None,
 ) -> None:
