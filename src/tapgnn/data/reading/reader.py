@@ -21,7 +21,7 @@ from tapgnn.data.chunking import cut_between_instants
 from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles, is_header
 from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import TableSource
-from tapgnn.data.reading.typed_rows import RowCollector, TypedRows, convert_table
+from tapgnn.data.reading.typed_rows import TypedRows, collect, convert_table
 from tapgnn.errors import DataError
 from tapgnn.events import Events
 from tapgnn.vocabulary import Vocabulary
@@ -81,10 +81,7 @@ class ReadOptions(TypedDict, total=False):
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a whole file and sort it by time; only one copy of each column is kept in memory."""
     _, batches, vocabulary = _opened(Path(path), options)
-    rows = RowCollector()
-    for batch in batches:
-        rows.add(batch)
-    return rows.events(vocabulary)
+    return collect(batches, vocabulary)
 
 
 def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,65 +53,44 @@ class TypedRows:
         return Events.from_arrays(self.src, self.dst, self.time, self.features, self.labels, vocabulary)
 
 
-class RowCollector:
-    """Collects the rows of a file: ids become numbers immediately, and only one copy of a column is kept."""
-
-    def __init__(self) -> None:
-        self._names = Vocabulary()
-        self._columns: list[list[NDArray[Any] | None]] = [[] for _ in range(5)]
-        self._sorted, self._last = True, -np.inf
-
-    def add(self, batch: TypedRows) -> None:
-        """Add rows."""
+def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
+    """All rows as events, sorted by time (stable); ids become numbers at once, and one copy of a column is kept."""
+    names = Vocabulary()
+    parts: list[list[Any]] = [[] for _ in range(5)]
+    for batch in batches:
         kind = np.int64 if batch.src.dtype == batch.dst.dtype == np.int64 else object
         ends = np.empty(2 * len(batch.time), dtype=kind)
         ends[0::2], ends[1::2] = batch.src, batch.dst
-        rows = self._names.add(ends)
+        rows = names.add(ends)
         columns = (rows[0::2].copy(), rows[1::2].copy(), batch.time, batch.features, batch.labels)
-        for parts, column in zip(self._columns, columns, strict=True):
-            parts.append(column)
-        self._sorted &= bool(batch.time[0] >= self._last and (np.diff(batch.time) >= 0).all())
-        self._last = float(batch.time[-1])
-
-    def events(self, vocabulary: Vocabulary) -> Events:
-        """The rows as events, sorted by time (stable), with ids in order of first appearance."""
-        time = _joined(self._columns[2])
-        order = None if self._sorted else np.argsort(time, kind="stable")
-        src, dst, features, labels = (
-            column if column is None or order is None else column[order]
-            for column in (_joined(self._columns[place]) for place in (0, 1, 3, 4))
-        )
-        ids = self._names.ids
-        appearing = range(len(ids)) if order is None else _by_appearance(src, dst, len(ids))
-        row = np.empty(len(ids), dtype=np.int64)
-        row[appearing] = vocabulary.add([ids[old] for old in appearing])
-        time = time if order is None else time[order]
-        return Events(row[src], row[dst], time, features, labels, vocabulary)
+        for held, column in zip(parts, columns, strict=True):
+            held.append(column)
+    whole = [_joined(held) for held in parts]
+    appearing: Any = range(len(names))
+    if (whole[2][1:] < whole[2][:-1]).any():
+        order = np.argsort(whole[2], kind="stable")
+        whole = [None if column is None else column[order] for column in whole]
+        place = np.empty(len(names), dtype=np.int64)
+        ends = np.column_stack(whole[:2]).ravel()
+        place[ends[::-1]] = -np.arange(len(ends))  # the last one written is the first
+        appearing = np.argsort(place)
+    row = np.empty(len(names), dtype=np.int64)
+    row[appearing] = vocabulary.add([names.ids[old] for old in appearing])
+    src, dst, time, features, labels = whole
+    return Events(row[src], row[dst], time, features, labels, vocabulary)
 
 
-def _joined(parts: list[NDArray[Any] | None]) -> Any:
+def _joined(parts: list[Any]) -> Any:
     """The concatenation of all parts, each freed as soon as it is copied; None if there is no such column."""
-    first = parts[0]
-    if first is None:
+    if parts[0] is None:
         return None
-    whole = np.empty((sum(len(part) for part in parts if part is not None), *first.shape[1:]), dtype=first.dtype)
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
     start = 0
     for place, part in enumerate(parts):
-        if part is not None:
-            whole[start : start + len(part)] = part
-            start += len(part)
+        whole[start : start + len(part)] = part
+        start += len(part)
         parts[place] = None
     return whole
-
-
-def _by_appearance(src: Ints, dst: Ints, size: int) -> Ints:
-    """[N] the rows in order of first appearance in src[0], dst[0], src[1], dst[1], ..."""
-    first = np.full(size, 2 * len(src))
-    for offset, column in enumerate((src, dst)):
-        place = np.full(size, 2 * len(src))
-        place[column[::-1]] = np.arange(2 * (len(column) - 1), -2, -2) + offset  # the last one written is the first
-        first = np.minimum(first, place)
-    return np.argsort(first, kind="stable")
 
 
 def convert_table(
