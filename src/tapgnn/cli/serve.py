@@ -121,7 +121,9 @@ def serve(
     Every acknowledged event is in the journal; after a crash, the next process continues from there. SIGTERM and Ctrl-C
     shut the server down cleanly, with exit code 0. Logs are JSON lines on standard error.
     """
-    _check_installed()
+    missing = [name for name in ("apsw", "fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"serving needs {', '.join(missing)}; run pip install 'tapgnn[serve]'")
     # Several threads that spin on a busy machine are far slower than one. Numba and BLAS read these when they load.
     for name in ("NUMBA_NUM_THREADS", *VARIABLES):
         os.environ.setdefault(name, "1")
@@ -136,24 +138,13 @@ def serve(
     set_threads(1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
-    settings = Settings(
-        tokens=known,
-        limits=Limits(body=limits.max_body),
-        events=limits.max_events,
-        queue=limits.queue,
-        window=limits.window,
-    )
+    kept = {"events": limits.max_events, "queue": limits.queue, "window": limits.window}
+    settings = Settings(tokens=known, limits=Limits(body=limits.max_body), **kept)
     shape = load_model(model).config
     options = engine_options.options()
     service = Service(lambda: Engine.open(model, journal, **options), settings, source_options.sources())
     log_as_json(log_level)
     serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
-
-
-def _check_installed() -> None:
-    missing = [name for name in ("apsw", "fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"serving needs {', '.join(missing)}; run pip install 'tapgnn[serve]'")
 
 
 @grouped

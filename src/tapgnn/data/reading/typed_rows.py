@@ -20,7 +20,7 @@ from tapgnn.data.reading.values import (
     convert_typed_ids,
     explain,
 )
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Floats, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
 
@@ -58,10 +58,7 @@ def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
     names = Vocabulary()
     parts: list[list[Any]] = [[] for _ in range(5)]
     for batch in batches:
-        kind = np.int64 if batch.src.dtype == batch.dst.dtype == np.int64 else object
-        ends = np.empty(2 * len(batch.time), dtype=kind)
-        ends[0::2], ends[1::2] = batch.src, batch.dst
-        rows = names.add(ends)
+        rows = names.add(interleaved(batch.src, batch.dst))
         columns = (rows[0::2].copy(), rows[1::2].copy(), batch.time, batch.features, batch.labels)
         for held, column in zip(parts, columns, strict=True):
             held.append(column)
@@ -71,7 +68,7 @@ def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
         order = np.argsort(whole[2], kind="stable")
         whole = [None if column is None else column[order] for column in whole]
         place = np.empty(len(names), dtype=np.int64)
-        ends = np.column_stack(whole[:2]).ravel()
+        ends = interleaved(*whole[:2])
         place[ends[::-1]] = -np.arange(len(ends))  # the last one written is the first
         appearing = np.argsort(place)
     row = np.empty(len(names), dtype=np.int64)
