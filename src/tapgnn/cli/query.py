@@ -95,16 +95,12 @@ def embed(
 
     The nodes are given on the command line, or in a file with the columns node and (optionally) time.
     """
-    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
+    from tapgnn.cli.query_input import queried
 
     _one_of("NODES", bool(nodes), queries)
     fitted, time = options.open(model, log)
-    if queries is not None:
-        wanted = read_queries(queries, ("node", "time"), fitted, time)
-    else:
-        wanted = [(as_id(node, fitted.model_.vocabulary), time) for node in nodes or []]
+    wanted = queried(queries, ("node", "time"), [[node] for node in nodes or []], fitted, time)
     ids, times = [row[0] for row in wanted], [row[1] for row in wanted]
-    mention_unseen(fitted, ids)
     vectors = fitted.embed(ids, times)
     header = ["node", "time", *(f"z{place}" for place in range(vectors.shape[1]))]
     rows = ([*row, *vector.tolist()] for row, vector in zip(wanted, vectors, strict=True))
@@ -126,17 +122,13 @@ def score(
     One pair is given on the command line, many in a file with the columns src, dst and (optionally) time. The answers
     are in the order of the queries.
     """
-    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
+    from tapgnn.cli.query_input import queried
 
     pair = [name for name in (src, dst) if name is not None]
     _one_of("both --src and --dst", bool(pair), queries, whole=len(pair) != 1)
     fitted, time = options.open(model)
-    if queries is not None:
-        wanted = read_queries(queries, ("src", "dst", "time"), fitted, time)
-    else:
-        wanted = [(*(as_id(name, fitted.model_.vocabulary) for name in pair), time)]
+    wanted = queried(queries, ("src", "dst", "time"), [pair], fitted, time)
     left, right, times = ([row[place] for row in wanted] for place in range(3))
-    mention_unseen(fitted, [*left, *right])
     probabilities = fitted.score(left, right, times).tolist()
     rows = [(*row, value) for row, value in zip(wanted, probabilities, strict=True)]
     header = ("src", "dst", "time", "probability")
@@ -153,13 +145,12 @@ def rank(
     config: ConfigFile = None,
 ) -> None:
     """Print the most likely destinations of a source, best first."""
-    from tapgnn.cli.query_input import as_id, mention_unseen
+    from tapgnn.cli.query_input import queried
 
     if k < 1:
         raise QueryError(f"-k must be at least 1, not {k}")
     fitted, time = options.open(model)
-    source = as_id(src, fitted.model_.vocabulary)
-    mention_unseen(fitted, [source])
+    source, _ = queried(None, ("src", "time"), [[src]], fitted, time)[0]
     best = fitted.rank(source, time, k)
     found = {"src": source, "time": time, "destinations": _objects(("dst", "probability"), best)}
     rows = ((place + 1, *row) for place, row in enumerate(best))

@@ -151,13 +151,7 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, classifie
     kept = {"labels": "labels", "scores": "scores", "auc": "test_auc", "ap": "test_ap"}
     labelled = None if classified is None else {key: getattr(classified, name) for key, name in kept.items()}
     report = _report(
-        log,
-        found,
-        subtitle,
-        period="validation",
-        metrics=found.results,
-        classification=labelled,
-        settings=settings,
+        log, found, subtitle, period="validation", metrics=found.results, classification=labelled, settings=settings
     )
     return write_report(path, report)
 

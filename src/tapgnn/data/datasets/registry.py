@@ -65,6 +65,7 @@ def checksum_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
+_BARE = {"wikipedia-nofeatures.csv": "b68d35966dd1c013bce7432184778eb6edb0766ad65cd66bb5ca7ed9876c81ab"}
 # Of the copies of Network Repository that have a header (from_node_id, to_node_id, ...).
 _WITH_HEADER = {
     "fb-forum": "4af43da710a410c7a2103e0344c4e3f3560e4ed7a8cc73b0975af87d3d6d9cb6",
@@ -90,14 +91,7 @@ _ENTRIES = (
     _edges("soc-wiki-elec", 7_118, 107_071),
     _edges("ia-slashdot-reply-dir", 51_083, 140_778),
     Dataset(
-        "wikipedia",
-        f"{_JODIE}/wikipedia.csv",
-        "jodie",
-        9_227,
-        157_474,
-        True,
-        ("wikipedia.csv", "wikipedia-nofeatures.csv"),
-        checksums={"wikipedia-nofeatures.csv": "b68d35966dd1c013bce7432184778eb6edb0766ad65cd66bb5ca7ed9876c81ab"},
+        "wikipedia", f"{_JODIE}/wikipedia.csv", "jodie", 9_227, 157_474, True, ("wikipedia.csv", *_BARE), None, _BARE
     ),
     Dataset("reddit", f"{_JODIE}/reddit.csv", "jodie", 10_984, 672_447, True, ("reddit.csv",)),
 )

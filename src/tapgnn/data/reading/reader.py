@@ -92,8 +92,8 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
     if size < 1:
         raise DataError(f"a chunk must have at least one event, not {size}")
     source, batches, vocabulary = _opened(Path(path), options)
-    chunks = cut_between_instants(_checked_order(source, batches), size, TypedRows.joined)
-    return (chunk.events(vocabulary) for chunk in chunks)
+    chunks = cut_between_instants(_checked_order(source, batches), size)
+    return (Events.from_arrays(*chunk[:5], vocabulary) for chunk in chunks)
 
 
 def _opened(path: Path, options: ReadOptions) -> tuple[TableSource, Iterator[TypedRows], Vocabulary]:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.data.chunking import take_rows
 from tapgnn.data.reading.columns import ColumnRoles
 from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import (
@@ -24,8 +24,7 @@ from tapgnn.events import Events, Floats, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True)
-class TypedRows:
+class TypedRows(NamedTuple):
     """Converted rows: `src`, `dst` [E] integers or objects, `time` [E], `features` [E, f], `labels` [E]."""
 
     src: NDArray[Any]
@@ -34,23 +33,6 @@ class TypedRows:
     features: NDArray[np.float32] | None
     labels: Ints | None
     places: Ints
-
-    def take(self, rows: slice | Bools) -> TypedRows:
-        """Some of the rows."""
-        return TypedRows(*(None if column is None else column[rows] for column in self._columns()))  # type: ignore[arg-type]
-
-    def _columns(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.src, self.dst, self.time, self.features, self.labels, self.places
-
-    @staticmethod
-    def joined(batches: Sequence[TypedRows]) -> TypedRows:
-        """The rows of all batches, in order."""
-        columns = zip(*(batch._columns() for batch in batches), strict=True)
-        return TypedRows(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # type: ignore[arg-type]
-
-    def events(self, vocabulary: Vocabulary) -> Events:
-        """These rows as events."""
-        return Events.from_arrays(self.src, self.dst, self.time, self.features, self.labels, vocabulary)
 
 
 def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
@@ -116,5 +98,5 @@ def convert_table(
         row = int(np.flatnonzero(~good)[0])
         role, cells = next((role, cells) for role, cells, mask in checks if not mask[row])
         faults = [*faults, (int(table.places[row]), explain(role, cells[row]))]
-        batch = batch.take(good)
+        batch = take_rows(batch, good)
     return batch, bad, min(faults) if faults else None
