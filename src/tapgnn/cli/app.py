@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import compare, config_file, data, query, replay, serve, train
+from tapgnn.cli import compare, data, query, replay, serve, train
 from tapgnn.errors import TapgnnError
 
 HELP = """Learn from a log of events who will interact with whom, and when.
@@ -117,5 +117,5 @@ def _usage(error: Exception) -> str:
     if context is None:
         return message
     name = getattr(getattr(error, "param", None), "name", None)
-    place = f" (on the command line or in {config_file.source(context)})" if name in (context.default_map or {}) else ""
+    place = f" (on the command line or in {context.meta['config']})" if name in (context.default_map or {}) else ""
     return f"{message}{place}; see '{context.command_path} --help'"

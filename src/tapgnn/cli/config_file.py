@@ -39,11 +39,6 @@ ConfigFile = Annotated[
 ]
 
 
-def source(context: typer.Context) -> str:
-    """The file that the defaults of this call come from."""
-    return str(context.meta.get("config", "the configuration file"))
-
-
 def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -56,7 +51,9 @@ def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
     for key, value in content.items():
         name = key.replace("_", "-")
         if name not in known:
-            raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {_nearest(name, known)}")
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            cure = f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
+            raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {cure}")
         option, sign = known[name]
         if option.name in defaults:
             raise ConfigError(f"{path}: {key!r} is given twice, under different names; remove one of them")
@@ -71,11 +68,6 @@ def _options(context: typer.Context) -> dict[str, tuple[Any, bool]]:
         for sign, names in ((True, option.opts), (False, option.secondary_opts)):
             found |= {name[2:]: (option, sign) for name in names if name.startswith("--")}
     return {name: entry for name, entry in found.items() if name not in NEVER}
-
-
-def _nearest(name: str, known: dict[str, tuple[Any, bool]]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
 
 
 def _value(place: str, value: Any, option: Any, sign: bool) -> bool | str:

@@ -34,10 +34,6 @@ class RequestedColumns:
     label: str | None = None
     features: Sequence[str] | None = None
 
-    def names(self) -> list[str]:
-        """Every column that the caller names."""
-        return [name for name in (self.src, self.dst, self.time, self.label, *(self.features or ())) if name]
-
 
 @dataclass(frozen=True)
 class ColumnRoles:
@@ -59,7 +55,8 @@ def is_header(cells: Sequence[str], wanted: RequestedColumns) -> bool:
     """Whether the first row is a header: it has no number or date, or it names the columns in question."""
     if not any(_is_number_or_date(cell) for cell in cells):
         return True
-    requested = wanted.names()
+    named = (wanted.src, wanted.dst, wanted.time, wanted.label, *(wanted.features or ()))
+    requested = [name for name in named if name]
     if requested and all(name in cells for name in requested) and not all(name.isdecimal() for name in requested):
         return True
     return all(any(cell.lower() in ALIASES[role] for cell in cells) for role in ("src", "dst", "time"))
