@@ -106,9 +106,7 @@ def _distinct(ids: ArrayLike | Sequence[Id]) -> tuple[list[Id], Rows]:
     if array is not None and array.dtype.kind in "iu" and array.ndim == 1:
         values, first, which = np.unique(array, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return [int(value) for value in values[order]], place[which]
+        return values[order].tolist(), np.argsort(order)[which]
     if isinstance(ids, str):
         raise EventError(f"{ids!r} is one id where several are expected; pass [{ids!r}]")
     seen: dict[Id, int] = {}

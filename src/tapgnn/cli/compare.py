@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
@@ -49,7 +49,7 @@ def compare(
     threads: int = option("N", "Number of threads of every method, in all libraries.", default=1),
     out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train and test published and trivial methods alongside TAP-GNN, all in the same way.
 

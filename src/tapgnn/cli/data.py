@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import print_json, say, show, write_json
@@ -43,7 +43,7 @@ WORDS = {
 
 
 @grouped
-def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: ConfigFile = None) -> None:
+def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: Path | None = CONFIG) -> None:
     """Show the statistics of a log, as in the paper's table of data sets.
 
     A file sorted by time is read in pieces and may be larger than memory; any other file is loaded as a whole.
@@ -87,8 +87,7 @@ def _shown(value: Any) -> str:
 @grouped
 def simulate(
     out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet."),
+        Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet.")
     ],
     events: int = option("N", "Number of payments.", default=100_000),
     accounts: int = option("N", "Number of accounts.", default=20_000),
@@ -98,7 +97,7 @@ def simulate(
     seed: int = option("N", "The same seed gives the same file.", default=0),
     first: int | None = option("N", "Write only the first N payments, and the rest of their last instant.", min=1),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
 

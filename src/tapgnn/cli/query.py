@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, option
 from tapgnn.cli.output import check_file, print_json, write_csv
 from tapgnn.errors import QueryError
@@ -89,7 +89,7 @@ def embed(
         "EVENTS", "The log that the model was fitted on, read as in 'fit'; needed for times before its end."
     ),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the embeddings of nodes at a time, one row each: node, time, z0, z1, ...
 
@@ -115,7 +115,7 @@ def score(
     dst: str | None = option("ID", "Id of the destination."),
     queries: Path | None = QUERIES,
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print link probabilities: how likely src interacts with dst rather than with a random destination.
 
@@ -142,7 +142,7 @@ def rank(
     options: QueryOptions,
     k: int = option("N", "Number of destinations.", True, "-k", "--k", default=10),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the most likely destinations of a source, best first."""
     from tapgnn.cli.query_input import queried
@@ -165,7 +165,7 @@ def classify(
     ],
     options: ModelOptions,
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the predicted probability of the label, such as fraud, for each new event.
 

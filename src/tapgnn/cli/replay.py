@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
 from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import print_json, say, show
@@ -40,7 +40,7 @@ def replay(
     batch: int = option("N", "Events per batch.", default=200),
     seed: int = option("N", "Seed of the negatives.", default=0),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Stream a log through a live engine and report its accuracy over time and its speed.
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.options import Json, ModelArgument, grouped, option
 from tapgnn.cli.output import print_json, say
 from tapgnn.errors import ConfigError
@@ -114,7 +114,7 @@ def serve(
     port: int = option("N", "Port to listen on; 0 chooses a free one.", default=8000, min=0, max=65_535),
     tokens: Path | None = option("FILE", "File of access tokens, see 'tapgnn token new'."),
     log_level: str = option("NAME", "debug, info, warning or error.", default="info"),
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Serve a fitted model over HTTP: ingest events, answer queries, and show a live page.
 

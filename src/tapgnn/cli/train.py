@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import Log, read_log
 from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Learning, Reading, grouped, option
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
@@ -35,7 +35,7 @@ def evaluate(
     seeds: int = SEEDS,
     out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
 
@@ -84,7 +84,7 @@ def fit(
     ),
     tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
 
