@@ -58,9 +58,7 @@ class QueryOptions(ModelOptions):
         from tapgnn.cli.query_input import parse_time
 
         model = self.model(folder, log)
-        if self.time is not None:
-            return model, parse_time(self.time)
-        return model, model.state_.clock + model.model_.config.unit
+        return model, model.state_.clock + model.model_.config.unit if self.time is None else parse_time(self.time)
 
 
 QUERIES = option("FILE", "Read many queries from a file.")

@@ -115,8 +115,7 @@ def cache_folder() -> Path:
 def find_dataset(name: str) -> Path | None:
     """The file of a registered data set on this machine: in TAPGNN_DATA, else in the cache, else None."""
     entry = get_dataset(name)
-    given = os.environ.get("TAPGNN_DATA")
-    folders = [*([Path(given)] if given else []), cache_folder()]
+    folders = [Path(given) for given in (os.environ.get("TAPGNN_DATA"), cache_folder()) if given]
     return next((path for folder in folders for file in entry.files if (path := folder / file).is_file()), None)
 
 
