@@ -21,6 +21,7 @@ from tapgnn.vocabulary import Id, Vocabulary, checked_id
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
+COLUMNS = ("src", "dst", "time", "features", "labels")
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Events:
 
         order = np.argsort(instants, kind="stable")
         names = Vocabulary() if vocabulary is None else vocabulary
-        rows = names.add(_interleaved(sources, targets, order))
+        rows = names.add(interleaved(sources[order], targets[order]))
         return cls(
             src=rows[0::2].copy(),
             dst=rows[1::2].copy(),
@@ -179,45 +180,26 @@ class Events:
             raise EventError(f"expected {self.feature_width} features, the appended events have {later.feature_width}")
         if (self.labels is None) != (later.labels is None):
             raise EventError("one log has labels and the other has none; give both or neither")
-        return replace(
-            self,
-            src=np.concatenate([self.src, later.src]),
-            dst=np.concatenate([self.dst, later.dst]),
-            time=np.concatenate([self.time, later.time]),
-            features=_joined(self.features, later.features),
-            labels=_joined(self.labels, later.labels),
-        )
+        columns: dict[str, Any] = {name: [getattr(self, name), getattr(later, name)] for name in COLUMNS}
+        for name, (first, second) in columns.items():
+            columns[name] = None if first is None or second is None else np.concatenate([first, second])
+        return replace(self, **columns)
 
     def take(self, rows: Any) -> Events:
         """Chosen rows, by slice, mask or ascending positions; they may leave a part of an instant out."""
-        return replace(
-            self,
-            src=self.src[rows],
-            dst=self.dst[rows],
-            time=self.time[rows],
-            features=None if self.features is None else self.features[rows],
-            labels=None if self.labels is None else self.labels[rows],
-        )
+        given = ((name, getattr(self, name)) for name in COLUMNS)
+        return replace(self, **{name: column[rows] for name, column in given if column is not None})
 
 
-def _joined(first: NDArray[Any] | None, second: NDArray[Any] | None) -> Any:
-    return None if first is None or second is None else np.concatenate([first, second])
+def interleaved(src: NDArray[Any], dst: NDArray[Any]) -> NDArray[Any]:
+    """[2E] the ids src and dst [E] of each event in turn, as integers or objects: the order of first appearance."""
+    both = np.empty(2 * len(src), dtype=np.int64 if src.dtype == dst.dtype == np.int64 else object)
+    both[0::2], both[1::2] = src, dst
+    return both
 
 
-def _interleaved(src: Any, dst: Any, order: Ints) -> Any:
-    """src and dst of each event in turn, in time order: the order in which ids first appear."""
-    if isinstance(src, np.ndarray) and isinstance(dst, np.ndarray):
-        both = np.empty(2 * len(order), dtype=np.int64)
-        both[0::2], both[1::2] = src[order], dst[order]
-        return both
-    names: list[Any] = [None] * (2 * len(order))
-    names[0::2] = [src[row] for row in order]
-    names[1::2] = [dst[row] for row in order]
-    return names
-
-
-def checked_ids(name: str, column: Any, size: int) -> Any:
-    """An id column as an integer array, or as a list of checked ids."""
+def checked_ids(name: str, column: Any, size: int) -> NDArray[Any]:
+    """An id column [E] as integers, or as objects if some of the ids are strings."""
     array = np.asarray(column) if not isinstance(column, (list, tuple)) else np.array(column, dtype=object)
     if array.ndim != 1 or len(array) != size:
         raise EventError(
@@ -226,9 +208,8 @@ def checked_ids(name: str, column: Any, size: int) -> Any:
     if array.dtype.kind == "i" or (array.dtype.kind == "u" and (size == 0 or array.max() < 2**63)):
         return array.astype(np.int64)
     names = [checked_id(value, row) for row, value in enumerate(array.tolist())]
-    if all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in names):
-        return np.array(names, dtype=np.int64)
-    return names
+    whole = all(isinstance(value, int) and -(2**63) <= value < 2**63 for value in names)
+    return np.array(names, dtype=np.int64 if whole else object)
 
 
 def checked_times(time: ArrayLike) -> Floats:

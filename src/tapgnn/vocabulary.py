@@ -95,14 +95,9 @@ class Vocabulary:
 
 def hash_ids(ids: Sequence[Id]) -> NDArray[np.uint64]:
     """A 64-bit hash of each id that is the same on every machine and in every process."""
-    return np.array(
-        [int.from_bytes(hashlib.blake2b(_id_bytes(name), digest_size=8).digest(), "little") for name in ids],
-        dtype=np.uint64,
-    )
-
-
-def _id_bytes(name: Id) -> bytes:
-    return b"i%d" % name if isinstance(name, int) else b"s" + name.encode()
+    texts = (b"i%d" % name if isinstance(name, int) else b"s" + name.encode() for name in ids)
+    hashes = [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts]
+    return np.array(hashes, dtype=np.uint64)
 
 
 def _distinct(ids: ArrayLike | Sequence[Id]) -> tuple[list[Id], Rows]:
@@ -111,9 +106,7 @@ def _distinct(ids: ArrayLike | Sequence[Id]) -> tuple[list[Id], Rows]:
     if array is not None and array.dtype.kind in "iu" and array.ndim == 1:
         values, first, which = np.unique(array, return_index=True, return_inverse=True)
         order = np.argsort(first, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        return [int(value) for value in values[order]], place[which]
+        return values[order].tolist(), np.argsort(order)[which]
     if isinstance(ids, str):
         raise EventError(f"{ids!r} is one id where several are expected; pass [{ids!r}]")
     seen: dict[Id, int] = {}

@@ -12,9 +12,8 @@
     query_input.py      the nodes and times of embed, score and rank
     query.py            embed, score, rank, classify
     compare.py          compare: published and trivial methods alongside TAP-GNN
-    serve.py            serve, token: a live engine behind HTTP, and its access tokens
+    serve.py            serve, token, migrate: a live engine behind HTTP, its tokens, its journal for another model
     replay.py           replay: stream a log through a live engine, with a dashboard
-    migrate.py          migrate: move the journal of an engine to another model
 
 Heavy modules are imported only when a command runs, so that help is fast. Results go to standard output, messages to
 standard error; with --json, standard output ends with one JSON object.

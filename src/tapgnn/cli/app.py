@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tapgnn.cli import compare, config_file, data, migrate, query, replay, serve, train
+from tapgnn.cli import compare, data, query, replay, serve, train
 from tapgnn.errors import TapgnnError
 
 HELP = """Learn from a log of events who will interact with whom, and when.
@@ -44,21 +44,14 @@ def _paragraphs(command: Callable[..., None]) -> str:
     return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
 
 
-for _name, _command, _panel in (
-    ("inspect", data.inspect, "Data"),
-    ("simulate", data.simulate, "Data"),
-    ("evaluate", train.evaluate, "Training and evaluation"),
-    ("compare", compare.compare, "Training and evaluation"),
-    ("fit", train.fit, "Training and evaluation"),
-    ("embed", query.embed, "Querying a fitted model"),
-    ("score", query.score, "Querying a fitted model"),
-    ("rank", query.rank, "Querying a fitted model"),
-    ("classify", query.classify, "Querying a fitted model"),
-    ("serve", serve.serve, "Live"),
-    ("replay", replay.replay, "Live"),
-    ("migrate", migrate.migrate, "Live"),
-):
-    app.command(_name, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
+for _panel, _members in {
+    "Data": (data.inspect, data.simulate),
+    "Training and evaluation": (train.evaluate, compare.compare, train.fit),
+    "Querying a fitted model": (query.embed, query.score, query.rank, query.classify),
+    "Live": (serve.serve, replay.replay, serve.migrate),
+}.items():
+    for _command in _members:
+        app.command(_command.__name__, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
 datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)
 datasets.command("download", help=_paragraphs(data.download_dataset))(data.download_dataset)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
@@ -124,5 +117,5 @@ def _usage(error: Exception) -> str:
     if context is None:
         return message
     name = getattr(getattr(error, "param", None), "name", None)
-    place = f" (on the command line or in {config_file.source(context)})" if name in (context.default_map or {}) else ""
+    place = f" (on the command line or in {context.meta['config']})" if name in (context.default_map or {}) else ""
     return f"{message}{place}; see '{context.command_path} --help'"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import EventsArgument, Json, ProtocolOption, Reading, SeedsOption, grouped
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
 
 if TYPE_CHECKING:
@@ -43,18 +43,13 @@ CAPTION = (
 def compare(
     events: EventsArgument,
     reading: Reading,
-    methods: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Names of methods, such as tapgnn,tgn,recency, or all.")
-    ] = "all",
-    protocol: ProtocolOption = "strict",
-    seeds: SeedsOption = 5,
-    threads: Annotated[int, typer.Option(metavar="N", help="Number of threads of every method, in all libraries.")] = 1,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help=f"Write {COMPARISON} and {TABLE} to this folder.", show_default=False),
-    ] = None,
+    methods: str = option("A,B,...", "Names of methods, such as tapgnn,tgn,recency, or all.", default="all"),
+    protocol: str = PROTOCOL,
+    seeds: int = SEEDS,
+    threads: int = option("N", "Number of threads of every method, in all libraries.", default=1),
+    out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train and test published and trivial methods alongside TAP-GNN, all in the same way.
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 import difflib
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from tapgnn.cli.options import option
 from tapgnn.errors import ConfigError
 
 NEVER = {"config", "help"}
@@ -27,21 +28,12 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
     return path
 
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--config",
-        metavar="FILE",
-        help="A TOML file with options of this command, such as `width = 32`; the command line takes precedence.",
-        callback=read_config,
-        is_eager=True,
-    ),
-]
-
-
-def source(context: typer.Context) -> str:
-    """The file that the defaults of this call come from."""
-    return str(context.meta.get("config", "the configuration file"))
+CONFIG = option(
+    "FILE",
+    "A TOML file with options of this command, such as `width = 32`; the command line takes precedence.",
+    callback=read_config,
+    is_eager=True,
+)
 
 
 def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
@@ -56,31 +48,28 @@ def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:
     for key, value in content.items():
         name = key.replace("_", "-")
         if name not in known:
-            raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {_nearest(name, known)}")
-        option, sign = known[name]
-        if option.name in defaults:
+            near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+            cure = f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
+            raise ConfigError(f"{path}: {context.command_path} has no option {key!r}; {cure}")
+        parameter, sign = known[name]
+        if parameter.name in defaults:
             raise ConfigError(f"{path}: {key!r} is given twice, under different names; remove one of them")
-        defaults[option.name] = _value(f"{path}: {key}", value, option, sign)
+        defaults[parameter.name] = _value(f"{path}: {key}", value, parameter, sign)
     return defaults
 
 
 def _options(context: typer.Context) -> dict[str, tuple[Any, bool]]:
     """The options of a command by long name, and whether the name turns a flag on or off."""
     found: dict[str, tuple[Any, bool]] = {}
-    for option in context.command.params:
-        for sign, names in ((True, option.opts), (False, option.secondary_opts)):
-            found |= {name[2:]: (option, sign) for name in names if name.startswith("--")}
+    for parameter in context.command.params:
+        for sign, names in ((True, parameter.opts), (False, parameter.secondary_opts)):
+            found |= {name[2:]: (parameter, sign) for name in names if name.startswith("--")}
     return {name: entry for name, entry in found.items() if name not in NEVER}
 
 
-def _nearest(name: str, known: dict[str, tuple[Any, bool]]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}"
-
-
-def _value(place: str, value: Any, option: Any, sign: bool) -> bool | str:
+def _value(place: str, value: Any, parameter: Any, sign: bool) -> bool | str:
     """A value as on the command line."""
-    if option.is_flag:
+    if parameter.is_flag:
         if not isinstance(value, bool):
             raise ConfigError(f"{place} must be true or false, not {value!r}")
         return value is sign

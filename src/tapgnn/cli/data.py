@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import NOTE, describe_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import print_json, say, show, write_json
 from tapgnn.file_integrity import file_sha256
 
@@ -43,7 +43,7 @@ WORDS = {
 
 
 @grouped
-def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: ConfigFile = None) -> None:
+def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: Path | None = CONFIG) -> None:
     """Show the statistics of a log, as in the paper's table of data sets.
 
     A file sorted by time is read in pieces and may be larger than memory; any other file is loaded as a whole.
@@ -87,21 +87,17 @@ def _shown(value: Any) -> str:
 @grouped
 def simulate(
     out: Annotated[
-        Path,
-        typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet."),
+        Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet.")
     ],
-    events: Annotated[int, typer.Option(metavar="N", help="Number of payments.")] = 100_000,
-    accounts: Annotated[int, typer.Option(metavar="N", help="Number of accounts.")] = 20_000,
-    merchants: Annotated[int, typer.Option(metavar="N", help="Number of merchants.")] = 2_000,
-    days: Annotated[float, typer.Option(metavar="D", help="Days from the first to the last payment.")] = 90.0,
-    fraud: Annotated[float, typer.Option(metavar="SHARE", help="Share of fraudulent payments (label 1).")] = 0.007,
-    seed: Annotated[int, typer.Option(metavar="N", help="The same seed gives the same file.")] = 0,
-    first: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Write only the first N payments, and the rest of their last instant.", min=1),
-    ] = None,
+    events: int = option("N", "Number of payments.", default=100_000),
+    accounts: int = option("N", "Number of accounts.", default=20_000),
+    merchants: int = option("N", "Number of merchants.", default=2_000),
+    days: float = option("D", "Days from the first to the last payment.", default=90.0),
+    fraud: float = option("SHARE", "Share of fraudulent payments (label 1).", default=0.007),
+    seed: int = option("N", "The same seed gives the same file.", default=0),
+    first: int | None = option("N", "Write only the first N payments, and the rest of their last instant.", min=1),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
 
@@ -184,17 +180,13 @@ def list_datasets(json: Json = False) -> None:
         print_json({"datasets": entries})
 
 
+@grouped
 def download_dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from 'tapgnn datasets list'.")],
-    folder: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where to store it.", show_default="the cache folder of tapgnn"),
-    ] = None,
-    url: Annotated[str | None, typer.Option(metavar="URL", help="Download from this address instead.")] = None,
-    sha256: Annotated[str | None, typer.Option(metavar="HEX", help="The expected checksum of the file.")] = None,
-    unverified: Annotated[
-        bool, typer.Option("--unverified", metavar="", help="Accept a file for which no checksum is known.")
-    ] = False,
+    folder: Path | None = option("FOLDER", "Where to store it.", "the cache folder of tapgnn"),
+    url: str | None = option("URL", "Download from this address instead."),
+    sha256: str | None = option("HEX", "The expected checksum of the file."),
+    unverified: bool = option("", "Accept a file for which no checksum is known.", True, "--unverified", default=False),
     json: Json = False,
 ) -> None:
     """Download a data set and verify it; an interrupted download continues where it stopped."""

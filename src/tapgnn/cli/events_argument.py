@@ -46,7 +46,7 @@ def read_log(events: str, reading: Reading) -> Log:
     from tapgnn.data import ReadReport, load_dataset
 
     report = ReadReport()
-    with _held_back("tapgnn.data"):
+    with _held_back():
         found = load_dataset(events, report=report, **reading.options())
     return _noted(events, found, report)
 
@@ -58,7 +58,7 @@ def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
 
     report, summary, last = ReadReport(), Summary(), None
     try:
-        with _held_back("tapgnn.data"):
+        with _held_back():
             for piece in stream_dataset(events, PIECE, report=report, **reading.options()):
                 summary.add(piece)
                 last = piece
@@ -93,12 +93,11 @@ def is_simulated(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _held_back(name: str) -> Iterator[None]:
-    """Silence a logger: `_noted` reports the same once reading has succeeded."""
-    logger = logging.getLogger(name)
-    silent = logging.Filter("nothing")
-    logger.addFilter(silent)
+def _held_back() -> Iterator[None]:
+    """Silence the reader: `_noted` reports the same once reading has succeeded."""
+    logger = logging.getLogger("tapgnn.data")
+    logger.disabled = True
     try:
         yield
     finally:
-        logger.removeFilter(silent)
+        logger.disabled = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
@@ -17,8 +17,6 @@ import typer
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
 
-READING, MODEL, TRAINING, DETAIL = "Reading the events", "Model", "Training", "Model details"
-PRESET = "from the preset"
 
 EventsArgument = Annotated[
     str, typer.Argument(metavar="EVENTS", help="A file of events, or the name of a data set.", show_default=False)
@@ -30,55 +28,42 @@ Json = Annotated[
     bool, typer.Option("--json", metavar="", help="Print one JSON object as the last line of standard output.")
 ]
 
-ProtocolOption = Annotated[
-    str,
-    typer.Option(
-        "--protocol",
-        metavar="NAME",
-        help="strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
-    ),
-]
-SeedsOption = Annotated[
-    int,
-    typer.Option(
-        "--seeds", metavar="N", help="Number of runs, each with its own seed; reports mean and standard deviation."
-    ),
-]
 
-
-def option(
-    panel: str | None, metavar: str, help: str, shown: str | bool = False, *names: str, default: Any = None
-) -> Any:
-    """A field of a dataclass that is an option of a command; `shown` is the default that help shows."""
-    about = typer.Option(*names, metavar=metavar, help=help, show_default=shown, rich_help_panel=panel)
+def option(metavar: str, help: str, shown: str | bool = True, *names: str, default: Any = None, **more: Any) -> Any:
+    """An option: the default of a parameter or of a field of a dataclass; `shown` is what help shows as its default."""
+    about = typer.Option(*names, metavar=metavar, help=help, show_default=shown, **more)
     return field(default=default, metadata={"option": about})
+
+
+_reading = functools.partial(option, rich_help_panel="Reading the events")
+_model = functools.partial(option, shown="from the preset", rich_help_panel="Model")
+_training = functools.partial(option, rich_help_panel="Training")
+_detail = functools.partial(option, shown="from the preset", rich_help_panel="Model details")
+PROTOCOL = option(
+    "NAME",
+    "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
+    default="strict",
+)
+SEEDS = option("N", "Number of runs, each with its own seed; reports mean and standard deviation.", default=5)
 
 
 @dataclass(frozen=True)
 class Reading:
     """How a file of events is read; columns that are not named are found by their usual names."""
 
-    format: str | None = option(
-        READING, "NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name"
+    format: str | None = _reading("NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name")
+    src: str | None = _reading("COLUMN", "The source of an event.", "src, source, user, from, ...")
+    dst: str | None = _reading("COLUMN", "The destination of an event.", "dst, target, item, to, ...")
+    time: str | None = _reading(
+        "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."
     )
-    src: str | None = option(READING, "COLUMN", "The source of an event.", "src, source, user, from, ...")
-    dst: str | None = option(READING, "COLUMN", "The destination of an event.", "dst, target, item, to, ...")
-    time: str | None = option(
-        READING, "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."
+    label: str | None = _reading("COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y")
+    features: str | None = _reading("A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
+    header: bool | None = _reading(
+        "", "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...", "detected"
     )
-    label: str | None = option(
-        READING, "COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y"
-    )
-    features: str | None = option(READING, "A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
-    header: bool | None = option(
-        READING,
-        "",
-        "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...",
-        "detected",
-        "--header/--no-header",
-    )
-    skip_bad_rows: bool = option(
-        READING, "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
+    skip_bad_rows: bool = _reading(
+        "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
     )
 
     @classmethod
@@ -100,63 +85,50 @@ class Reading:
 class Learning:
     """The model and its training: parameters of `TAPGNN`, and options of its `Config`."""
 
-    preset: str | None = option(
-        MODEL, "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", "adaptive"
+    preset: str | None = _model(
+        "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", shown="adaptive"
     )
-    kernel: str | None = option(MODEL, "NAME", "gcn, mean, pool, attention or adaptive.", PRESET)
-    layers: int | None = option(MODEL, "K", "Number of layers: how many hops away neighbours are used.", PRESET)
-    width: int | None = option(MODEL, "D", "Embedding dimension.", PRESET)
-    dropout: float | None = option(MODEL, "P", "Dropout probability.", PRESET)
-    epochs: int | None = option(TRAINING, "N", "Maximum number of passes over the log.", "8")
-    patience: int | None = option(TRAINING, "N", "Stop after this many epochs without a better validation AUC.", "3")
-    validations: int | None = option(TRAINING, "N", "Validations per epoch.", "2")
-    chunk: int | None = option(TRAINING, "N", "Events per training step.", "512")
-    negatives: int | None = option(TRAINING, "N", "Negatives per event.", "1")
-    learning_rate: float | None = option(TRAINING, "RATE", "Learning rate of Adam.", "0.003")
-    block_rate: float | None = option(
-        TRAINING, "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"
+    kernel: str | None = _model("NAME", "gcn, mean, pool, attention or adaptive.")
+    layers: int | None = _model("K", "Number of layers: how many hops away neighbours are used.")
+    width: int | None = _model("D", "Embedding dimension.")
+    dropout: float | None = _model("P", "Dropout probability.")
+    epochs: int | None = _training("N", "Maximum number of passes over the log.", "8")
+    patience: int | None = _training("N", "Stop after this many epochs without a better validation AUC.", "3")
+    validations: int | None = _training("N", "Validations per epoch.", "2")
+    chunk: int | None = _training("N", "Events per training step.", "512")
+    negatives: int | None = _training("N", "Negatives per event.", "1")
+    learning_rate: float | None = _training("RATE", "Learning rate of Adam.", "0.003")
+    block_rate: float | None = _training(
+        "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"
     )
-    vector_rate: float | None = option(TRAINING, "FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
-    weight_decay: float | None = option(TRAINING, "RATE", "Weight decay of Adam.", "1e-05")
-    clip: float | None = option(TRAINING, "NORM", "Maximum gradient norm.", "1.0")
-    cold_weight: float | None = option(TRAINING, "W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0")
-    seed: int | None = option(TRAINING, "N", "The same seed gives the same model.", "0")
-    threads: int = option(
-        TRAINING,
+    vector_rate: float | None = _training("FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
+    weight_decay: float | None = _training("RATE", "Weight decay of Adam.", "1e-05")
+    clip: float | None = _training("NORM", "Maximum gradient norm.", "1.0")
+    cold_weight: float | None = _training("W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0")
+    seed: int | None = _training("N", "The same seed gives the same model.", "0")
+    threads: int = _training(
         "N",
         "Number of threads; more can be slower on a busy machine, and only the same number gives identical results.",
         "1",
         default=1,
     )
-    roles: bool | None = option(
-        DETAIL, "", "Separate weights for sources and destinations.", PRESET, "--roles/--no-roles"
+    roles: bool | None = _detail("", "Separate weights for sources and destinations.")
+    self_connection: bool | None = _detail("", "Add the input of a block to its output, and normalise.")
+    time_width: int | None = _detail("N", "Width of the time encoding in every block.")
+    rates: int | None = _detail("N", "Number of learned decay rates of the adaptive kernel.")
+    sketch_width: int | None = _detail("N", "Width of the walk sketches, 0 for none.")
+    sketch_steps: int | None = _detail("N", "Maximum walk length of the sketches.")
+    sketch_half_lives: str | None = _detail(
+        "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log."
     )
-    self_connection: bool | None = option(
-        DETAIL,
-        "",
-        "Add the input of a block to its output, and normalise.",
-        PRESET,
-        "--self-connection/--no-self-connection",
+    statistics: bool | None = _detail("", "Use recency and event counts of a node as inputs.")
+    half_lives: str | None = _detail(
+        "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log."
     )
-    time_width: int | None = option(DETAIL, "N", "Width of the time encoding in every block.", PRESET)
-    rates: int | None = option(DETAIL, "N", "Number of learned decay rates of the adaptive kernel.", PRESET)
-    sketch_width: int | None = option(DETAIL, "N", "Width of the walk sketches, 0 for none.", PRESET)
-    sketch_steps: int | None = option(DETAIL, "N", "Maximum walk length of the sketches.", PRESET)
-    sketch_half_lives: str | None = option(
-        DETAIL, "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log.", PRESET
-    )
-    statistics: bool | None = option(
-        DETAIL, "", "Use recency and event counts of a node as inputs.", PRESET, "--statistics/--no-statistics"
-    )
-    half_lives: str | None = option(
-        DETAIL, "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log.", PRESET
-    )
-    bins: int | None = option(DETAIL, "N", "Bins in the encoding of recency and counts.", PRESET)
-    head: str | None = option(DETAIL, "NAME", "dot, additive or mlp.", PRESET)
-    head_width: int | None = option(DETAIL, "N", "Hidden width of the mlp head.", PRESET)
-    identity_dropout: float | None = option(
-        DETAIL, "P", "Share of nodes that are treated as unknown in training.", PRESET
-    )
+    bins: int | None = _detail("N", "Bins in the encoding of recency and counts.")
+    head: str | None = _detail("NAME", "dot, additive or mlp.")
+    head_width: int | None = _detail("N", "Hidden width of the mlp head.")
+    identity_dropout: float | None = _detail("P", "Share of nodes that are treated as unknown in training.")
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; invalid options are refused here, before any data is read."""
@@ -192,14 +164,15 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     groups: dict[str, Any] = {}
     flat: dict[str, inspect.Parameter] = {}
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        members = {name: (parameter.annotation, parameter.default)}
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
             hints = get_type_hints(parameter.annotation)
-            for each in fields(parameter.annotation):
-                hint = annotated[hints[each.name], each.metadata["option"]]
-                flat[each.name] = parameter.replace(name=each.name, annotation=hint, default=each.default)
-        else:
-            flat[name] = parameter
+            members = {each.name: (hints[each.name], each) for each in fields(parameter.annotation)}
+        for member, (hint, default) in members.items():
+            if isinstance(default, Field):
+                hint, default = annotated[hint, default.metadata["option"]], default.default
+            flat[member] = parameter.replace(name=member, annotation=hint, default=default)
 
     @functools.wraps(command)
     def run(**values: Any) -> None:

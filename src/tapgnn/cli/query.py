@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, option
 from tapgnn.cli.output import check_file, print_json, write_csv
 from tapgnn.errors import QueryError
@@ -24,10 +24,10 @@ class ModelOptions:
     """The options of all four commands."""
 
     observe: Path | None = option(
-        None, "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
+        "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
     )
-    out: Path | None = option(None, "FILE", "Write the CSV to this file.", "standard output")
-    threads: int = option(None, "N", "Number of threads.", True, default=1)
+    out: Path | None = option("FILE", "Write the CSV to this file.", "standard output")
+    threads: int = option("N", "Number of threads.", True, default=1)
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
         """The model after observing --observe; with its log it can answer queries about the past."""
@@ -48,7 +48,6 @@ class QueryOptions(ModelOptions):
     """The options of queries at one time."""
 
     time: str | None = option(
-        None,
         "TIME",
         "Time of the query: a number in the unit of the log, or an ISO date. Only earlier events count.",
         "just after the last event",
@@ -59,14 +58,10 @@ class QueryOptions(ModelOptions):
         from tapgnn.cli.query_input import parse_time
 
         model = self.model(folder, log)
-        if self.time is not None:
-            return model, parse_time(self.time)
-        return model, model.state_.clock + model.model_.config.unit
+        return model, model.state_.clock + model.model_.config.unit if self.time is None else parse_time(self.time)
 
 
-Queries = Annotated[
-    Path | None, typer.Option("--queries", metavar="FILE", help="Read many queries from a file.", show_default=False)
-]
+QUERIES = option("FILE", "Read many queries from a file.")
 
 
 def _events(model: TAPGNN, folder: str, path: Path) -> Any:
@@ -87,32 +82,23 @@ def embed(
     model: ModelArgument,
     options: QueryOptions,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
-    queries: Queries = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="EVENTS",
-            help="The log that the model was fitted on, read as in 'fit'; needed for times before its end.",
-            show_default=False,
-        ),
-    ] = None,
+    queries: Path | None = QUERIES,
+    log: Path | None = option(
+        "EVENTS", "The log that the model was fitted on, read as in 'fit'; needed for times before its end."
+    ),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the embeddings of nodes at a time, one row each: node, time, z0, z1, ...
 
     The nodes are given on the command line, or in a file with the columns node and (optionally) time.
     """
-    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
+    from tapgnn.cli.query_input import queried
 
     _one_of("NODES", bool(nodes), queries)
     fitted, time = options.open(model, log)
-    if queries is not None:
-        wanted = read_queries(queries, ("node", "time"), fitted, time)
-    else:
-        wanted = [(as_id(node, fitted.model_.vocabulary), time) for node in nodes or []]
+    wanted = queried(queries, ("node", "time"), [[node] for node in nodes or []], fitted, time)
     ids, times = [row[0] for row in wanted], [row[1] for row in wanted]
-    mention_unseen(fitted, ids)
     vectors = fitted.embed(ids, times)
     header = ["node", "time", *(f"z{place}" for place in range(vectors.shape[1]))]
     rows = ([*row, *vector.tolist()] for row, vector in zip(wanted, vectors, strict=True))
@@ -123,28 +109,24 @@ def embed(
 def score(
     model: ModelArgument,
     options: QueryOptions,
-    src: Annotated[str | None, typer.Option(metavar="ID", help="Id of the source.", show_default=False)] = None,
-    dst: Annotated[str | None, typer.Option(metavar="ID", help="Id of the destination.", show_default=False)] = None,
-    queries: Queries = None,
+    src: str | None = option("ID", "Id of the source."),
+    dst: str | None = option("ID", "Id of the destination."),
+    queries: Path | None = QUERIES,
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print link probabilities: how likely src interacts with dst rather than with a random destination.
 
     One pair is given on the command line, many in a file with the columns src, dst and (optionally) time. The answers
     are in the order of the queries.
     """
-    from tapgnn.cli.query_input import as_id, mention_unseen, read_queries
+    from tapgnn.cli.query_input import queried
 
     pair = [name for name in (src, dst) if name is not None]
     _one_of("both --src and --dst", bool(pair), queries, whole=len(pair) != 1)
     fitted, time = options.open(model)
-    if queries is not None:
-        wanted = read_queries(queries, ("src", "dst", "time"), fitted, time)
-    else:
-        wanted = [(*(as_id(name, fitted.model_.vocabulary) for name in pair), time)]
+    wanted = queried(queries, ("src", "dst", "time"), [pair], fitted, time)
     left, right, times = ([row[place] for row in wanted] for place in range(3))
-    mention_unseen(fitted, [*left, *right])
     probabilities = fitted.score(left, right, times).tolist()
     rows = [(*row, value) for row, value in zip(wanted, probabilities, strict=True)]
     header = ("src", "dst", "time", "probability")
@@ -156,18 +138,17 @@ def rank(
     model: ModelArgument,
     src: Annotated[str, typer.Argument(metavar="SRC", help="Id of the source.", show_default=False)],
     options: QueryOptions,
-    k: Annotated[int, typer.Option("-k", "--k", metavar="N", help="Number of destinations.")] = 10,
+    k: int = option("N", "Number of destinations.", True, "-k", "--k", default=10),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the most likely destinations of a source, best first."""
-    from tapgnn.cli.query_input import as_id, mention_unseen
+    from tapgnn.cli.query_input import queried
 
     if k < 1:
         raise QueryError(f"-k must be at least 1, not {k}")
     fitted, time = options.open(model)
-    source = as_id(src, fitted.model_.vocabulary)
-    mention_unseen(fitted, [source])
+    source, _ = queried(None, ("src", "time"), [[src]], fitted, time)[0]
     best = fitted.rank(source, time, k)
     found = {"src": source, "time": time, "destinations": _objects(("dst", "probability"), best)}
     rows = ((place + 1, *row) for place, row in enumerate(best))
@@ -182,7 +163,7 @@ def classify(
     ],
     options: ModelOptions,
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Print the predicted probability of the label, such as fraud, for each new event.
 

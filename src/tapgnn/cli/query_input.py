@@ -41,7 +41,24 @@ def as_id(text: str, known: Vocabulary) -> Id:
     return int(text) if INTEGER.match(text) and text not in known else text
 
 
-def read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -> list[tuple[Any, ...]]:
+def queried(
+    path: Path | None, roles: Sequence[str], given: Sequence[Sequence[str]], model: TAPGNN, time: float
+) -> list[tuple[Any, ...]]:
+    """The nodes and the time of each query, in a file or given; new nodes have an answer, but may be typos: say so."""
+    known = model.model_.vocabulary
+    if path is None:
+        rows: list[tuple[Any, ...]] = [(*(as_id(name, known) for name in names), time) for names in given]
+    else:
+        rows = _read_queries(path, roles, model, time)
+    ids = (row[place] for place in range(len(roles) - 1) for row in rows)
+    new = list(dict.fromkeys(name for name in ids if name not in known))
+    if new:
+        shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
+        say(f"the model has never seen {shown}; the answer is for a new node")
+    return rows
+
+
+def _read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -> list[tuple[Any, ...]]:
     """The rows of a file with these columns, found by their usual names; without a header, in this order.
 
     The last role is the time; if the file has no such column, it is `time` for all.
@@ -90,11 +107,3 @@ def _times(source: TableSource, table: RawTable, name: str) -> list[float]:
         fault = explain("time", table.columns[name][int(row)])
         raise DataError(f"{source.name} {source.place} {table.places[row]}: {fault}; fix the row")
     return [float(value) for value in values]
-
-
-def mention_unseen(model: TAPGNN, ids: Sequence[Id]) -> None:
-    """Say which nodes the model has never seen: they have an answer, but may be typos."""
-    new = list(dict.fromkeys(name for name in ids if name not in model.model_.vocabulary))
-    if new:
-        shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
-        say(f"the model has never seen {shown}; the answer is for a new node")

@@ -6,18 +6,17 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 from rich.live import Live
 from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped
+from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
 from tapgnn.cli.output import print_json, say, show
 from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
@@ -33,28 +32,15 @@ def replay(
     events: EventsArgument,
     reading: Reading,
     engine_options: EngineOptions,
-    model: Annotated[
-        str | None,
-        typer.Option(metavar="MODEL", help="The folder of a fitted model, served in this process.", show_default=False),
-    ] = None,
-    journal: Annotated[
-        str | None,
-        typer.Option(metavar="PATH", help="Where to keep the journal.", show_default="a temporary file"),
-    ] = None,
-    server: Annotated[
-        str | None, typer.Option(metavar="URL", help="Send the events to this server instead.", show_default=False)
-    ] = None,
-    token: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Access token of the server, with scope write.", envvar="TAPGNN_TOKEN"),
-    ] = None,
-    speed: Annotated[
-        str, typer.Option(metavar="HOW", help="full, real (one unit of time per second), or a multiple of real.")
-    ] = "full",
-    batch: Annotated[int, typer.Option(metavar="N", help="Events per batch.")] = 200,
-    seed: Annotated[int, typer.Option(metavar="N", help="Seed of the negatives.")] = 0,
+    model: str | None = option("MODEL", "The folder of a fitted model, served in this process."),
+    journal: str | None = option("PATH", "Where to keep the journal.", "a temporary file"),
+    server: str | None = option("URL", "Send the events to this server instead."),
+    token: str | None = option("TEXT", "Access token of the server, with scope write.", envvar="TAPGNN_TOKEN"),
+    speed: str = option("HOW", "full, real (one unit of time per second), or a multiple of real.", default="full"),
+    batch: int = option("N", "Events per batch.", default=200),
+    seed: int = option("N", "Seed of the negatives.", default=0),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Stream a log through a live engine and report its accuracy over time and its speed.
 

@@ -148,21 +148,10 @@ def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, classifie
         "are slightly optimistic; 'tapgnn evaluate' tests on held-out events"
     )
     settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
+    kept = {"labels": "labels", "scores": "scores", "auc": "test_auc", "ap": "test_ap"}
+    labelled = None if classified is None else {key: getattr(classified, name) for key, name in kept.items()}
     report = _report(
-        log,
-        found,
-        subtitle,
-        period="validation",
-        metrics=found.results,
-        classification=None
-        if classified is None
-        else {
-            "labels": classified.labels,
-            "scores": classified.scores,
-            "auc": classified.test_auc,
-            "ap": classified.test_ap,
-        },
-        settings=settings,
+        log, found, subtitle, period="validation", metrics=found.results, classification=labelled, settings=settings
     )
     return write_report(path, report)
 

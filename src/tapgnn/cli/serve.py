@@ -1,40 +1,40 @@
-"""serve and token: a live engine behind HTTP, and its access tokens."""
+"""serve, token and migrate: a live engine behind HTTP, its access tokens, and its journal under another model."""
 
 from __future__ import annotations
 
 import os
 import sys
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
-from tapgnn.cli.options import ModelArgument, grouped, option
-from tapgnn.cli.output import say
+from tapgnn.cli.config_file import CONFIG
+from tapgnn.cli.options import Json, ModelArgument, grouped, option
+from tapgnn.cli.output import print_json, say
 from tapgnn.errors import ConfigError
 from tapgnn.threads import VARIABLES, set_threads
 
 if TYPE_CHECKING:
     from tapgnn.online.sources import EventSource
 
-ENGINE, LIMITS, SOURCES = "Engine", "Limits", "Sources"
+SOURCES = "Sources"
+_engine, _limit = (partial(option, rich_help_panel=name) for name in ("Engine", "Limits"))
 
 
 @dataclass(frozen=True)
 class EngineOptions:
     """Options of the engine; None keeps the setting in the journal."""
 
-    late: str | None = option(ENGINE, "HOW", "What to do with late events: reject, merge or buffer.", "reject")
-    lateness: float | None = option(ENGINE, "TIME", "With buffer and merge: how long events wait for late ones.", "0")
-    hold_back: bool | None = option(
-        ENGINE, "", "Absorb an instant only after a later one has begun.", "yes", "--hold-back/--no-hold-back"
-    )
-    ttl: float | None = option(ENGINE, "TIME", "Forget nodes that are inactive for longer.", "never")
-    horizon: float | None = option(ENGINE, "TIME", "Refuse events this much later than the latest event.", "no limit")
-    checkpoint_every: int | None = option(ENGINE, "N", "Records between checkpoints.", "adaptive")
+    late: str | None = _engine("HOW", "What to do with late events: reject, merge or buffer.", "reject")
+    lateness: float | None = _engine("TIME", "With buffer and merge: how long events wait for late ones.", "0")
+    hold_back: bool | None = _engine("", "Absorb an instant only after a later one has begun.", "yes")
+    ttl: float | None = _engine("TIME", "Forget nodes that are inactive for longer.", "never")
+    horizon: float | None = _engine("TIME", "Refuse events this much later than the latest event.", "no limit")
+    checkpoint_every: int | None = _engine("N", "Records between checkpoints.", "adaptive")
 
     def options(self) -> dict[str, Any]:
         """The options of `Engine.open`."""
@@ -45,12 +45,10 @@ class EngineOptions:
 class ServerLimits:
     """Limits on requests."""
 
-    max_body: int = option(LIMITS, "BYTES", "Maximum size of a request.", True, default=16_000_000)
-    max_events: int = option(LIMITS, "N", "Maximum number of events per request.", True, default=10_000)
-    queue: int = option(
-        LIMITS, "N", "Maximum number of waiting batches; further requests get status 429.", True, default=256
-    )
-    window: int = option(LIMITS, "N", "Recent events kept in memory to explain scores.", True, default=10_000)
+    max_body: int = _limit("BYTES", "Maximum size of a request.", default=16_000_000)
+    max_events: int = _limit("N", "Maximum number of events per request.", default=10_000)
+    queue: int = _limit("N", "Maximum number of waiting batches; further requests get status 429.", default=256)
+    window: int = _limit("N", "Recent events kept in memory to explain scores.", default=10_000)
 
 
 @dataclass(frozen=True)
@@ -58,21 +56,21 @@ class SourceOptions:
     """Sources of events besides HTTP."""
 
     source: list[str] | None = option(
-        SOURCES,
         "SOURCE",
         "Also read events from a growing file (.csv, .tsv, .jsonl), from standard input (-), or from Kafka "
         "(kafka://HOST:PORT/TOPIC). May be repeated.",
+        rich_help_panel=SOURCES,
     )
     kafka_option: list[str] | None = option(
-        SOURCES, "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL."
+        "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL.", rich_help_panel=SOURCES
     )
     skip_bad_rows: bool = option(
-        SOURCES,
         "",
         "Skip rows that cannot be read; otherwise such a row stops the server.",
         True,
         "--skip-bad-rows",
         default=False,
+        rich_help_panel=SOURCES,
     )
 
     def sources(self) -> list[EventSource]:
@@ -112,24 +110,20 @@ def serve(
     engine_options: EngineOptions,
     limits: ServerLimits,
     source_options: SourceOptions,
-    host: Annotated[
-        str, typer.Option(metavar="NAME", help="Address to listen on; other than localhost only with --tokens.")
-    ] = ("127.0.0.1"),
-    port: Annotated[
-        int, typer.Option(metavar="N", help="Port to listen on; 0 chooses a free one.", min=0, max=65_535)
-    ] = 8000,
-    tokens: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File of access tokens, see 'tapgnn token new'.")
-    ] = None,
-    log_level: Annotated[str, typer.Option(metavar="NAME", help="debug, info, warning or error.")] = "info",
-    config: ConfigFile = None,
+    host: str = option("NAME", "Address to listen on; other than localhost only with --tokens.", default="127.0.0.1"),
+    port: int = option("N", "Port to listen on; 0 chooses a free one.", default=8000, min=0, max=65_535),
+    tokens: Path | None = option("FILE", "File of access tokens, see 'tapgnn token new'."),
+    log_level: str = option("NAME", "debug, info, warning or error.", default="info"),
+    config: Path | None = CONFIG,
 ) -> None:
     """Serve a fitted model over HTTP: ingest events, answer queries, and show a live page.
 
     Every acknowledged event is in the journal; after a crash, the next process continues from there. SIGTERM and Ctrl-C
     shut the server down cleanly, with exit code 0. Logs are JSON lines on standard error.
     """
-    _check_installed()
+    missing = [name for name in ("apsw", "fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
+    if missing:
+        raise ConfigError(f"serving needs {', '.join(missing)}; run pip install 'tapgnn[serve]'")
     # Several threads that spin on a busy machine are far slower than one. Numba and BLAS read these when they load.
     for name in ("NUMBA_NUM_THREADS", *VARIABLES):
         os.environ.setdefault(name, "1")
@@ -144,13 +138,8 @@ def serve(
     set_threads(1)
     known = None if tokens is None else Tokens.load(tokens)
     serving.check_address(host, known is not None)
-    settings = ServerSettings(
-        tokens=known,
-        limits=Limits(body=limits.max_body),
-        events=limits.max_events,
-        queue=limits.queue,
-        window=limits.window,
-    )
+    kept = {"events": limits.max_events, "queue": limits.queue, "window": limits.window}
+    settings = ServerSettings(tokens=known, limits=Limits(body=limits.max_body), **kept)
     shape = load_model(model).config
     options = engine_options.options()
     service = Service(lambda: Engine.open(model, journal, **options), settings, source_options.sources())
@@ -158,18 +147,11 @@ def serve(
     serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
 
 
-def _check_installed() -> None:
-    missing = [name for name in ("apsw", "fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
-    if missing:
-        raise ConfigError(f"serving needs {', '.join(missing)}; run pip install 'tapgnn[serve]'")
-
-
+@grouped
 def new_token(
     file: Annotated[Path, typer.Option(metavar="FILE", help="The token file, created if it does not exist.")],
-    scope: Annotated[
-        str, typer.Option(metavar="NAME", help="read (queries only) or write (queries and events).")
-    ] = "read",
-    name: Annotated[str, typer.Option(metavar="NAME", help="A name for the token.", show_default=False)] = "",
+    scope: str = option("NAME", "read (queries only) or write (queries and events).", default="read"),
+    name: str = option("NAME", "A name for the token.", False, default=""),
 ) -> None:
     """Create an access token and add its hash to a token file; the token itself is printed only once.
 
@@ -182,3 +164,38 @@ def new_token(
     tokens.save(file)
     say(f"{tokens.entries[-1].name}: scope {scope}, stored as a hash in {file}; the token is shown only once:")
     typer.echo(text)
+
+
+@grouped
+def migrate(
+    journal: Annotated[
+        str,
+        typer.Argument(metavar="JOURNAL", help="The journal: a file, or a postgresql:// address.", show_default=False),
+    ],
+    model: Annotated[Path, typer.Option(metavar="MODEL", help="The folder of the new model.", show_default=False)],
+    start: str = option(
+        "WHERE",
+        "saved: start from the state saved with the model. after: the same, but skip the journal's events up "
+        "to the clock of that state, because the model was trained on them. empty: start from an empty state.",
+        default="saved",
+    ),
+    threads: int = option("N", "Number of threads.", default=1),
+    json: Json = False,
+) -> None:
+    """Replay the journal of an engine with another model, and switch to it.
+
+    The engine must be stopped. The whole journal is read, verified and replayed with the new model; then one
+    transaction stores the new state in the journal. Until then nothing changes, so the command can be interrupted at
+    any time. With the model that the journal already has, it rebuilds the state from the records.
+    """
+    from tapgnn.online.journal import undo_and_migrate
+
+    set_threads(threads)
+    done = undo_and_migrate.migrate(journal, model, start)
+    left = f", {done['left_out']:,} events skipped because the model was trained on them" if done["left_out"] else ""
+    say(
+        f"{journal}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes; model "
+        f"{done['from'][:12]} -> {done['to'][:12]}"
+    )
+    if json:
+        print_json(done)

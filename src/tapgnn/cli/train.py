@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import ConfigFile
+from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import EventsArgument, Json, Learning, ProtocolOption, Reading, SeedsOption, grouped
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Learning, Reading, grouped, option
 from tapgnn.cli.output import check_folder, print_json, say, show, write_json
 from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
 from tapgnn.errors import ConfigError, ModelFileError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tapgnn.evaluation.harness import Evaluation
     from tapgnn.events import Events
     from tapgnn.training.classification import Classification
-    from tapgnn.training.link_prediction import Listener
+    from tapgnn.training.link_prediction import TrainingProgress
 
 FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl", "report.html"
 FOLDER = "tapgnn-evaluation"
@@ -31,16 +31,11 @@ def evaluate(
     events: EventsArgument,
     reading: Reading,
     learning: Learning,
-    protocol: ProtocolOption = "strict",
-    seeds: SeedsOption = 5,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FOLDER", help=f"Write {EVALUATION} and {REPORT} to this folder.", show_default=f"{FOLDER}/EVENTS"
-        ),
-    ] = None,
+    protocol: str = PROTOCOL,
+    seeds: int = SEEDS,
+    out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
 
@@ -82,24 +77,14 @@ def fit(
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
     learning: Learning,
-    resume: Annotated[
-        bool, typer.Option("--resume", metavar="", help="Continue the interrupted training in FOLDER.")
-    ] = False,
-    force: Annotated[bool, typer.Option("--force", metavar="", help="Replace the model in FOLDER.")] = False,
-    classify: Annotated[
-        bool | None,
-        typer.Option(
-            "--classify/--no-classify",
-            metavar="",
-            help="Also train a classifier of event labels, such as fraud.",
-            show_default="if --label is given",
-        ),
-    ] = None,
-    tensorboard: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Also write TensorBoard curves.", show_default=False)
-    ] = None,
+    resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
+    force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
+    classify: bool | None = option(
+        "", "Also train a classifier of event labels, such as fraud.", "if --label is given"
+    ),
+    tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
     json: Json = False,
-    config: ConfigFile = None,
+    config: Path | None = CONFIG,
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
 
@@ -117,7 +102,7 @@ def fit(
         check_labels(log.events, log.simulated)
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
-    _train(estimator, train, valid, out, resume, Screen(opening, estimator.epochs), board)
+    _train(estimator, (train, valid), out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
@@ -143,13 +128,7 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 
 
 def _train(
-    estimator: TAPGNN,
-    train: Events,
-    valid: Events,
-    out: Path,
-    resume: bool,
-    screen: Screen,
-    board: TensorBoardLog | None,
+    model: TAPGNN, parts: tuple[Events, Events], out: Path, resume: bool, screen: Screen, board: TensorBoardLog | None
 ) -> None:
     """Train with all listeners; exits if there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
@@ -157,33 +136,24 @@ def _train(
     if not resume:
         (out / FILE).unlink(missing_ok=True)
     metrics = MetricsFile(out / METRICS, resume)
+
+    def listen(step: TrainingProgress) -> None:
+        for each in (screen, metrics, board):
+            if each is not None:
+                each.step(step)
+
     with screen:
-        listener = _all_of(screen.step, metrics.step, *([] if board is None else [board.step]))
-        estimator.fit(train, valid, listener=listener, checkpoint=out, resume=resume)
+        model.fit(*parts, listener=listen, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
-    if not estimator.history_.points:
+    if not model.history_.points:
         say("stopped before the first validation; nothing was saved")
         raise typer.Exit(130)
-    metrics.finish(estimator.history_.points)
-
-
-def _all_of(*listeners: Any) -> Listener:
-    def listen(step: Any) -> None:
-        for listener in listeners:
-            listener(step)
-
-    return listen
+    metrics.finish(model.history_.points)
 
 
 def _finish(
-    out: Path,
-    log: Log,
-    model: TAPGNN,
-    parts: tuple[Events, Events],
-    classify: bool,
-    reading: Reading,
-    as_json: bool,
+    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, as_json: bool
 ) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
@@ -229,6 +199,7 @@ def _results(model: TAPGNN, found: Evaluation, classified: Classification | None
     from tapgnn.evaluation.harness import versions
 
     history, metrics = model.history_, dict(found.results)
+    kept = ("valid_auc", "test_auc", "test_ap", "positives")
     return {
         "best_valid_auc": history.best_auc,
         "best_epoch": history.best_epoch,
@@ -236,14 +207,7 @@ def _results(model: TAPGNN, found: Evaluation, classified: Classification | None
         "events_per_s": history.events_per_s,
         "validation": metrics.pop("tapgnn"),
         "baselines": metrics,
-        "classification": None
-        if classified is None
-        else {
-            "valid_auc": classified.valid_auc,
-            "test_auc": classified.test_auc,
-            "test_ap": classified.test_ap,
-            "positives": classified.positives,
-        },
+        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
         "params": model.get_params(),
         "versions": versions(),
     }

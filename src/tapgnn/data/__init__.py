@@ -17,7 +17,7 @@ from tapgnn.data.datasets.registry import (
 )
 from tapgnn.data.datasets.tgb import read_tgb
 from tapgnn.data.reading.reader import ReadReport, read_chunks, read_events
-from tapgnn.data.statistics import Summary, describe, is_bipartite, repetition
+from tapgnn.data.statistics import Summary, describe, is_bipartite
 from tapgnn.data.writing import write_events
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "read_chunks",
     "read_events",
     "read_tgb",
-    "repetition",
     "stream_dataset",
     "write_events",
 ]

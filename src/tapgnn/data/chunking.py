@@ -1,45 +1,49 @@
-"""Chunking: rows in order of time, in blocks of any size -> chunks that end between instants, as in `Events.chunks`."""
+"""Chunking: rows in order of time, in blocks of any size -> chunks that end between instants, as in `Events.chunks`.
+
+Rows are a named tuple of columns of equal length, or None, one of them called `time`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 
 from tapgnn.events import Floats
 
-
-class TimedRows(Protocol):
-    """Columns of equal length, one of them the time [E]."""
-
-    @property
-    def time(self) -> Floats:
-        """The time [E] of each row, ascending."""
-
-    def take(self, rows: slice) -> Any:
-        """Some of the rows."""
+Rows = TypeVar("Rows", bound=Any)
 
 
-T = TypeVar("T", bound=TimedRows)
+def take_rows(rows: Rows, chosen: Any) -> Rows:
+    """Some of the rows, by slice, mask or positions."""
+    taken: Rows = type(rows)(*(None if column is None else column[chosen] for column in rows))
+    return taken
 
 
-def cut_between_instants(blocks: Iterable[T], size: int, join: Callable[[list[T]], T]) -> Iterator[T]:
+def join_rows(parts: Sequence[Rows]) -> Rows:
+    """The rows of all parts, in order."""
+    columns = zip(*parts, strict=True)
+    joined: Rows = type(parts[0])(*(None if column[0] is None else np.concatenate(column) for column in columns))
+    return joined
+
+
+def cut_between_instants(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:
     """Chunks of at least `size` rows (the last may be smaller); an instant may continue in the next block."""
-    held: list[T] = []
+    held: list[Rows] = []
     for block in blocks:
         held.append(block)
         if sum(len(part.time) for part in held) > size:
-            rest = join(held)
+            rest = join_rows(held)
             while (stop := _border(rest.time, size)) < len(rest.time):
-                yield rest.take(slice(stop))
-                rest = rest.take(slice(stop, None))
+                yield take_rows(rest, slice(stop))
+                rest = take_rows(rest, slice(stop, None))
             held = [rest]
-    rest = join(held)
+    rest = join_rows(held)
     while len(rest.time):
         stop = _border(rest.time, size)
-        yield rest.take(slice(stop))
-        rest = rest.take(slice(stop, None))
+        yield take_rows(rest, slice(stop))
+        rest = take_rows(rest, slice(stop, None))
 
 
 def _border(time: Floats, size: int) -> int:

@@ -119,11 +119,7 @@ def training_sampler(train: Events) -> NegativeSampler:
 
 def candidates(train: Events) -> Ints:
     """The possible destinations of a random negative, ascending: training nodes, or destinations if bipartite."""
-    chosen = np.zeros(len(train.vocabulary), dtype=bool)
-    chosen[train.dst] = True
-    if not is_bipartite(train):
-        chosen[train.src] = True
-    return np.flatnonzero(chosen)
+    return np.unique(train.dst if is_bipartite(train) else np.concatenate([train.src, train.dst]))
 
 
 def _pairs(events: Events, nodes: int) -> Ints:

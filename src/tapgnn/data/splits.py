@@ -91,8 +91,7 @@ def touches_unseen(events: Events, train: Events) -> Bools:
 
 def _instant_borders(events: Events) -> NDArray[np.int64]:
     """[I+1] the rows at which the instants start, and the end of the log."""
-    changes = np.flatnonzero(np.diff(events.time)) + 1
-    return np.concatenate([[0], changes, [len(events)]]) if len(events) else np.zeros(1, dtype=np.int64)
+    return np.flatnonzero(np.diff(events.time, prepend=np.nan, append=np.nan))
 
 
 def _cut(events: Events, first: int, second: int) -> Split:

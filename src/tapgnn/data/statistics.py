@@ -123,14 +123,7 @@ def is_bipartite(events: Events) -> bool:
     >>> is_bipartite(Events.from_arrays(["ann", "bob"], ["shop", "shop"], [1.0, 2.0]))
     True
     """
-    acts = np.zeros(1 + max(events.src.max(initial=-1), events.dst.max(initial=-1)), dtype=bool)
-    acts[events.src] = True
-    return not acts[events.dst].any()
-
-
-def repetition(events: Events) -> float:
-    """The fraction of events with the same destination as the source's previous event."""
-    return _count_repeated(events, np.full(len(events.vocabulary), -1)) / len(events)
+    return not np.isin(events.dst, events.src).any()
 
 
 def _count_repeated(events: Events, partner: Ints) -> int:
@@ -147,15 +140,9 @@ def _count_repeated(events: Events, partner: Ints) -> int:
 def _duplicates(events: Events) -> int:
     """The number of events that equal an earlier one in every column."""
     order = np.lexsort((events.dst, events.src, events.time))
-    key = np.column_stack([events.src, events.dst])[order]
-    time = events.time[order]
-    same = (key[1:] == key[:-1]).all(axis=1) & (time[1:] == time[:-1])
-    alike = np.flatnonzero(np.append(same, False) | np.append(False, same))
-    seen, repeated = set(), 0
-    for row in order[alike]:
-        label = None if events.labels is None else int(events.labels[row])
-        vector = None if events.features is None else events.features[row].tobytes()
-        event = (int(events.src[row]), int(events.dst[row]), float(events.time[row]), label, vector)
-        repeated += event in seen
-        seen.add(event)
-    return repeated
+    same = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (events.src, events.dst, events.time)])
+    alike = order[np.append(same, False) | np.append(False, same)]
+    events, more = events.take(alike), []
+    for column in (events.labels, events.features):
+        more += [] if column is None else [[row.tobytes() for row in column]]
+    return len(alike) - len(set(zip(events.src, events.dst, events.time, *more, strict=True)))

@@ -65,65 +65,33 @@ def checksum_file(path: Path) -> Path:
     return path.with_name(f"{path.name}.sha256")
 
 
-def _edges(
-    name: str, nodes: int, events: int, checksum: str, *, bipartite: bool = False, sha256: str | None = None
-) -> Dataset:
-    """An entry of Network Repository; `checksum` is that of its copy with a header (from_node_id, to_node_id, ...)."""
-    file = f"{name}.edges"
-    return Dataset(
-        name, f"{_REPOSITORY}/{name}.zip", "edges", nodes, events, bipartite, (file,), sha256, {file: checksum}
-    )
+_BARE = {"wikipedia-nofeatures.csv": "b68d35966dd1c013bce7432184778eb6edb0766ad65cd66bb5ca7ed9876c81ab"}
+# Of the copies of Network Repository that have a header (from_node_id, to_node_id, ...).
+_WITH_HEADER = {
+    "fb-forum": "4af43da710a410c7a2103e0344c4e3f3560e4ed7a8cc73b0975af87d3d6d9cb6",
+    "soc-sign-bitcoinotc": "e38dd98d98ee58568de91cbbcbdbad8a52cee251a93aad8bcf7ca324b14f862c",
+    "ia-escorts-dynamic": "39d9d24d890a77251fe9fe1477ba061563c370b37a3c238da4138639a36c351a",
+    "ia-movielens-user2tags-10m": "5268b1cf3f944772ca444c293c06779c8ed5790170c3d72f0c65635a61952da8",
+    "soc-wiki-elec": "164a122aeaa97aeaa19ba658015d86711cd2ef3e6b91b6bb37e538fab385390e",
+    "ia-slashdot-reply-dir": "b40063b2ab027b2415bd313e63ca75f745c10d3c69f5f3d1c00fbc2c8592316f",
+}
+
+
+def _edges(name: str, nodes: int, events: int, bipartite: bool = False, sha256: str | None = None) -> Dataset:
+    """An entry of Network Repository."""
+    file, url = f"{name}.edges", f"{_REPOSITORY}/{name}.zip"
+    return Dataset(name, url, "edges", nodes, events, bipartite, (file,), sha256, {file: _WITH_HEADER[name]})
 
 
 _ENTRIES = (
-    _edges(
-        "fb-forum",
-        899,
-        33_720,
-        "4af43da710a410c7a2103e0344c4e3f3560e4ed7a8cc73b0975af87d3d6d9cb6",
-        sha256="4aa6ba14f2440e582e1cec3357ef9a4ac8020fe72ec6b31a7ff746e291356088",
-    ),
-    _edges(
-        "soc-sign-bitcoinotc",
-        5_881,
-        35_592,
-        "e38dd98d98ee58568de91cbbcbdbad8a52cee251a93aad8bcf7ca324b14f862c",
-    ),
-    _edges(
-        "ia-escorts-dynamic",
-        16_730,
-        50_632,
-        "39d9d24d890a77251fe9fe1477ba061563c370b37a3c238da4138639a36c351a",
-        bipartite=True,
-    ),
-    _edges(
-        "ia-movielens-user2tags-10m",
-        20_537,
-        95_580,
-        "5268b1cf3f944772ca444c293c06779c8ed5790170c3d72f0c65635a61952da8",
-        bipartite=True,
-    ),
-    _edges(
-        "soc-wiki-elec",
-        7_118,
-        107_071,
-        "164a122aeaa97aeaa19ba658015d86711cd2ef3e6b91b6bb37e538fab385390e",
-    ),
-    _edges(
-        "ia-slashdot-reply-dir",
-        51_083,
-        140_778,
-        "b40063b2ab027b2415bd313e63ca75f745c10d3c69f5f3d1c00fbc2c8592316f",
-    ),
+    _edges("fb-forum", 899, 33_720, sha256="4aa6ba14f2440e582e1cec3357ef9a4ac8020fe72ec6b31a7ff746e291356088"),
+    _edges("soc-sign-bitcoinotc", 5_881, 35_592),
+    _edges("ia-escorts-dynamic", 16_730, 50_632, bipartite=True),
+    _edges("ia-movielens-user2tags-10m", 20_537, 95_580, bipartite=True),
+    _edges("soc-wiki-elec", 7_118, 107_071),
+    _edges("ia-slashdot-reply-dir", 51_083, 140_778),
     Dataset(
-        "wikipedia",
-        f"{_JODIE}/wikipedia.csv",
-        "jodie",
-        9_227,
-        157_474,
-        True,
-        ("wikipedia.csv", "wikipedia-nofeatures.csv"),
-        checksums={"wikipedia-nofeatures.csv": "b68d35966dd1c013bce7432184778eb6edb0766ad65cd66bb5ca7ed9876c81ab"},
+        "wikipedia", f"{_JODIE}/wikipedia.csv", "jodie", 9_227, 157_474, True, ("wikipedia.csv", *_BARE), None, _BARE
     ),
     Dataset("reddit", f"{_JODIE}/reddit.csv", "jodie", 10_984, 672_447, True, ("reddit.csv",)),
 )
@@ -147,8 +115,7 @@ def cache_folder() -> Path:
 def find_dataset(name: str) -> Path | None:
     """The file of a registered data set on this machine: in TAPGNN_DATA, else in the cache, else None."""
     entry = get_dataset(name)
-    given = os.environ.get("TAPGNN_DATA")
-    folders = [*([Path(given)] if given else []), cache_folder()]
+    folders = [Path(given) for given in (os.environ.get("TAPGNN_DATA"), cache_folder()) if given]
     return next((path for folder in folders for file in entry.files if (path := folder / file).is_file()), None)
 
 

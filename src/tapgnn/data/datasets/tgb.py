@@ -39,11 +39,7 @@ def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None
     except Exception as error:
         raise DatasetError(f"{name}: py-tgb cannot read {file} ({error}); download it again") from error
     return Events.from_arrays(
-        columns["sources"],
-        columns["destinations"],
-        columns["timestamps"],
-        columns["edge_feat"],
-        vocabulary=vocabulary,
+        columns["sources"], columns["destinations"], columns["timestamps"], columns["edge_feat"], vocabulary=vocabulary
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 
 from tapgnn.data.reading.table_source import TableSource
@@ -34,10 +34,6 @@ class RequestedColumns:
     label: str | None = None
     features: Sequence[str] | None = None
 
-    def names(self) -> list[str]:
-        """Every column that the caller names."""
-        return [name for name in (self.src, self.dst, self.time, self.label, *(self.features or ())) if name]
-
 
 @dataclass(frozen=True)
 class ColumnRoles:
@@ -59,7 +55,8 @@ def is_header(cells: Sequence[str], wanted: RequestedColumns) -> bool:
     """Whether the first row is a header: it has no number or date, or it names the columns in question."""
     if not any(_is_number_or_date(cell) for cell in cells):
         return True
-    requested = wanted.names()
+    named = (wanted.src, wanted.dst, wanted.time, wanted.label, *(wanted.features or ()))
+    requested = [name for name in named if name]
     if requested and all(name in cells for name in requested) and not all(name.isdecimal() for name in requested):
         return True
     return all(any(cell.lower() in ALIASES[role] for cell in cells) for role in ("src", "dst", "time"))
@@ -117,22 +114,20 @@ def _columns_of(source: TableSource) -> str:
 
 def _roles_by_position(source: TableSource, wanted: RequestedColumns) -> ColumnRoles:
     width, plain = len(source.columns), source.format not in ("edges", "snap")
-    if wanted.src or wanted.dst or wanted.time:
-        return ColumnRoles(
-            wanted.src or "1", wanted.dst or "2", wanted.time or "3", wanted.label or None, tuple(wanted.features or ())
-        )
-    if width < 3 or (width > 4 and not plain):
+    named = wanted.src or wanted.dst or wanted.time
+    if not named and (width < 3 or (width > 4 and not plain)):
         expected = "src, dst, time[, label[, features...]]" if plain else "src dst [weight] time"
         raise DataError(
             f"{source.name} has {width} columns and no header; expected {expected}; "
             "pass --format, or --src, --dst and --time with the numbers of the columns"
         )
-    if plain:
-        roles = ColumnRoles("1", "2", "3", "4" if width > 3 else None, tuple(source.columns[4:]))
-    else:
-        roles = ColumnRoles("1", "2", source.columns[-1], None, tuple(source.columns[2:-1]))
-    return replace(
-        roles,
-        label=(roles.label if wanted.label is None else wanted.label) or None,
-        features=roles.features if wanted.features is None else tuple(wanted.features),
+    time = "3" if named or plain else source.columns[-1]
+    label = "4" if plain and not named and width > 3 else None
+    rest = [] if named else source.columns[4:] if plain else source.columns[2:-1]
+    return ColumnRoles(
+        wanted.src or "1",
+        wanted.dst or "2",
+        wanted.time or time,
+        (label if wanted.label is None else wanted.label) or None,
+        tuple(rest if wanted.features is None else wanted.features),
     )

@@ -95,7 +95,7 @@ def _split(block: bytes, number: int, columns: list[str], separator: str, quoted
     """The rows of a block; rows with a wrong number of fields are rejected."""
     frame = _split_evenly(block, columns, separator, quoted)
     if frame is not None:
-        return RawTable(dict(zip(columns, frame.get_columns(), strict=True)), number + np.arange(frame.height))
+        return RawTable(frame.to_dict(), number + np.arange(frame.height))
     rows, places, rejected = [], [], []
     for offset, fields in _rows(block, separator, quoted):
         if len(fields) == len(columns):
@@ -105,14 +105,13 @@ def _split(block: bytes, number: int, columns: list[str], separator: str, quoted
             reason = f"it has {len(fields)} fields, expected {len(columns)}" if fields else "its quoting is malformed"
             rejected.append((number + offset, reason))
     split = pl.DataFrame(rows, schema=dict.fromkeys(columns, pl.String), orient="row")
-    return RawTable(dict(zip(columns, split.get_columns(), strict=True)), np.array(places, dtype=np.int64), rejected)
+    return RawTable(split.to_dict(), np.array(places, dtype=np.int64), rejected)
 
 
 def _split_evenly(block: bytes, columns: list[str], separator: str, quoted: bool) -> pl.DataFrame | None:
     """The fast path: columns of text, or None unless every row is one line with the same number of fields."""
-    if b'"' in block if quoted else _COMMENT.search(block):
-        return None
-    if not quoted and separator == " " and b"\t" in block:
+    mixed_blanks = separator == " " and b"\t" in block
+    if b'"' in block if quoted else mixed_blanks or _COMMENT.search(block):
         return None
     try:
         frame = pl.read_csv(

@@ -31,9 +31,9 @@ BATCH_ROWS = 1 << 17
 def open_source(path: Path, format: str | None, is_header: IsHeader) -> TableSource:
     """Detect the format of a file and its column names, which are 1, 2, 3, ... without a header."""
     if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
         if path.exists() and not path.is_dir():
             raise DataError(f"{path} is a pipe or a device, not a regular file; save its content to a file first")
+        what = "is a folder" if path.is_dir() else "does not exist"
         raise DataError(f"{path} {what}; pass the path of a file of events")
     chosen = format or _format_of(path)
     if chosen not in FORMATS:
@@ -85,7 +85,7 @@ def _objects(number: int, block: bytes) -> tuple[list[dict[str, Any]], list[int]
         try:
             record = _JSON.decode(text)
         except (ValueError, RecursionError) as error:
-            cause = str(error) if isinstance(error, _RepeatedKeyError) else "it is not valid JSON"
+            cause = str(error) if isinstance(error, DataError) else "it is not valid JSON"
             rejected.append((line, cause))
             continue
         if isinstance(record, dict):
@@ -96,14 +96,10 @@ def _objects(number: int, block: bytes) -> tuple[list[dict[str, Any]], list[int]
     return records, places, rejected
 
 
-class _RepeatedKeyError(ValueError):
-    """A JSON object with a duplicate key."""
-
-
 def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     record = dict(pairs)
     if len(record) != len(pairs):
-        raise _RepeatedKeyError("it has a duplicate key")
+        raise DataError("it has a duplicate key")
     return record
 
 

@@ -10,7 +10,7 @@ the `ReadReport` that the caller may pass, and the logger `tapgnn.data` warns. `
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -21,7 +21,7 @@ from tapgnn.data.chunking import cut_between_instants
 from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles, is_header
 from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import TableSource
-from tapgnn.data.reading.typed_rows import RowCollector, TypedRows, convert_table
+from tapgnn.data.reading.typed_rows import TypedRows, collect, convert_table
 from tapgnn.errors import DataError
 from tapgnn.events import Events
 from tapgnn.vocabulary import Vocabulary
@@ -80,11 +80,7 @@ class ReadOptions(TypedDict, total=False):
 
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a whole file and sort it by time; only one copy of each column is kept in memory."""
-    _, batches, vocabulary = _opened(Path(path), options)
-    rows = RowCollector()
-    for batch in batches:
-        rows.add(batch)
-    return rows.events(vocabulary)
+    return collect(*_opened(Path(path), options))
 
 
 def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
@@ -94,13 +90,12 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
     """
     if size < 1:
         raise DataError(f"a chunk must have at least one event, not {size}")
-    source, batches, vocabulary = _opened(Path(path), options)
-    chunks = cut_between_instants(_checked_order(source, batches), size, TypedRows.joined)
-    return (chunk.events(vocabulary) for chunk in chunks)
+    batches, vocabulary = _opened(Path(path), options, ordered=True)
+    return (Events.from_arrays(*chunk[:5], vocabulary) for chunk in cut_between_instants(batches, size))
 
 
-def _opened(path: Path, options: ReadOptions) -> tuple[TableSource, Iterator[TypedRows], Vocabulary]:
-    """A file, an iterator over its rows, and the vocabulary for their ids."""
+def _opened(path: Path, options: ReadOptions, ordered: bool = False) -> tuple[Iterator[TypedRows], Vocabulary]:
+    """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
     unknown = [name for name in options if name not in ReadOptions.__annotations__]
     if unknown:
         raise TypeError(f"a reader has no option {unknown[0]!r}; it has {', '.join(ReadOptions.__annotations__)}")
@@ -110,12 +105,14 @@ def _opened(path: Path, options: ReadOptions) -> tuple[TableSource, Iterator[Typ
         path, options.get("format"), lambda cells: is_header(cells, wanted) if header is None else header
     )
     roles, report = find_roles(source, wanted), options.get("report")
-    batches = _batches(source, roles, options.get("skip_bad_rows", False), report or ReadReport())
+    batches = _batches(source, roles, options.get("skip_bad_rows", False), ordered, report or ReadReport())
     vocabulary = options.get("vocabulary")
-    return source, batches, Vocabulary() if vocabulary is None else vocabulary
+    return batches, Vocabulary() if vocabulary is None else vocabulary
 
 
-def _batches(source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, report: ReadReport) -> Iterator[TypedRows]:
+def _batches(
+    source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, ordered: bool, report: ReadReport
+) -> Iterator[TypedRows]:
     """The converted rows of a file; a row that cannot be read is an error, or is counted."""
     report.format = source.format
     report.ignored = tuple(name for name in source.columns if name not in roles.columns)
@@ -133,7 +130,15 @@ def _batches(source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, repor
             report.first_skipped = report.first_skipped or line
         if len(batch.time):
             report.rows += len(batch.time)
-            report.sorted &= bool(batch.time[0] >= last and (np.diff(batch.time) >= 0).all())
+            back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)
+            report.sorted &= not len(back)
+            if ordered and len(back):
+                row = back[0]
+                raise DataError(
+                    f"{source.name} {source.place} {batch.places[row]}: time {batch.time[row]} comes after "
+                    f"{batch.time[row - 1] if row else last}, but only a file sorted by time can be read in chunks; "
+                    "sort it, or use read_events, which sorts"
+                )
             last = batch.time[-1]
             yield batch
     if report.skipped:
@@ -141,19 +146,3 @@ def _batches(source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, repor
     if not report.rows:
         why = f" ({report.skipped_rows()})" if report.skipped else ""
         raise DataError(f"{source.name} contains no events{why}; at least one event is needed")
-
-
-def _checked_order(source: TableSource, batches: Iterable[TypedRows]) -> Iterator[TypedRows]:
-    """The same rows; one that is earlier than the row before it is an error."""
-    last = -np.inf
-    for batch in batches:
-        back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)
-        if len(back):
-            row = back[0]
-            before = batch.time[row - 1] if row else last
-            raise DataError(
-                f"{source.name} {source.place} {batch.places[row]}: time {batch.time[row]} comes after {before}, but "
-                "only a file sorted by time can be read in chunks; sort it, or use read_events, which sorts"
-            )
-        last = batch.time[-1]
-        yield batch

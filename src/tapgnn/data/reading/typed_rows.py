@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.data.chunking import take_rows
 from tapgnn.data.reading.columns import ColumnRoles
 from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import (
@@ -20,12 +20,11 @@ from tapgnn.data.reading.values import (
     convert_typed_ids,
     explain,
 )
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import Events, Floats, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
 
-@dataclass(frozen=True)
-class TypedRows:
+class TypedRows(NamedTuple):
     """Converted rows: `src`, `dst` [E] integers or objects, `time` [E], `features` [E, f], `labels` [E]."""
 
     src: NDArray[Any]
@@ -35,83 +34,42 @@ class TypedRows:
     labels: Ints | None
     places: Ints
 
-    def take(self, rows: slice | Bools) -> TypedRows:
-        """Some of the rows."""
-        return TypedRows(*(None if column is None else column[rows] for column in self._columns()))  # type: ignore[arg-type]
 
-    def _columns(self) -> tuple[NDArray[Any] | None, ...]:
-        return self.src, self.dst, self.time, self.features, self.labels, self.places
-
-    @staticmethod
-    def joined(batches: Sequence[TypedRows]) -> TypedRows:
-        """The rows of all batches, in order."""
-        columns = zip(*(batch._columns() for batch in batches), strict=True)
-        return TypedRows(*(None if parts[0] is None else np.concatenate(parts) for parts in columns))  # type: ignore[arg-type]
-
-    def events(self, vocabulary: Vocabulary) -> Events:
-        """These rows as events."""
-        return Events.from_arrays(self.src, self.dst, self.time, self.features, self.labels, vocabulary)
-
-
-class RowCollector:
-    """Collects the rows of a file: ids become numbers immediately, and only one copy of a column is kept."""
-
-    def __init__(self) -> None:
-        self._names = Vocabulary()
-        self._columns: list[list[NDArray[Any] | None]] = [[] for _ in range(5)]
-        self._sorted, self._last = True, -np.inf
-
-    def add(self, batch: TypedRows) -> None:
-        """Add rows."""
-        kind = np.int64 if batch.src.dtype == batch.dst.dtype == np.int64 else object
-        ends = np.empty(2 * len(batch.time), dtype=kind)
-        ends[0::2], ends[1::2] = batch.src, batch.dst
-        rows = self._names.add(ends)
+def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
+    """All rows as events, sorted by time (stable); ids become numbers at once, and one copy of a column is kept."""
+    names = Vocabulary()
+    parts: list[list[Any]] = [[] for _ in range(5)]
+    for batch in batches:
+        rows = names.add(interleaved(batch.src, batch.dst))
         columns = (rows[0::2].copy(), rows[1::2].copy(), batch.time, batch.features, batch.labels)
-        for parts, column in zip(self._columns, columns, strict=True):
-            parts.append(column)
-        self._sorted &= bool(batch.time[0] >= self._last and (np.diff(batch.time) >= 0).all())
-        self._last = float(batch.time[-1])
-
-    def events(self, vocabulary: Vocabulary) -> Events:
-        """The rows as events, sorted by time (stable), with ids in order of first appearance."""
-        time = _joined(self._columns[2])
-        order = None if self._sorted else np.argsort(time, kind="stable")
-        src, dst, features, labels = (
-            column if column is None or order is None else column[order]
-            for column in (_joined(self._columns[place]) for place in (0, 1, 3, 4))
-        )
-        ids = self._names.ids
-        appearing = range(len(ids)) if order is None else _by_appearance(src, dst, len(ids))
-        row = np.empty(len(ids), dtype=np.int64)
-        row[appearing] = vocabulary.add([ids[old] for old in appearing])
-        time = time if order is None else time[order]
-        return Events(row[src], row[dst], time, features, labels, vocabulary)
+        for held, column in zip(parts, columns, strict=True):
+            held.append(column)
+    whole = [_joined(held) for held in parts]
+    appearing: Any = range(len(names))
+    if (whole[2][1:] < whole[2][:-1]).any():
+        order = np.argsort(whole[2], kind="stable")
+        whole = [None if column is None else column[order] for column in whole]
+        place = np.empty(len(names), dtype=np.int64)
+        ends = interleaved(*whole[:2])
+        place[ends[::-1]] = -np.arange(len(ends))  # the last one written is the first
+        appearing = np.argsort(place)
+    row = np.empty(len(names), dtype=np.int64)
+    row[appearing] = vocabulary.add([names.ids[old] for old in appearing])
+    src, dst, time, features, labels = whole
+    return Events(row[src], row[dst], time, features, labels, vocabulary)
 
 
-def _joined(parts: list[NDArray[Any] | None]) -> Any:
+def _joined(parts: list[Any]) -> Any:
     """The concatenation of all parts, each freed as soon as it is copied; None if there is no such column."""
-    first = parts[0]
-    if first is None:
+    if parts[0] is None:
         return None
-    whole = np.empty((sum(len(part) for part in parts if part is not None), *first.shape[1:]), dtype=first.dtype)
+    whole = np.empty((sum(map(len, parts)), *parts[0].shape[1:]), dtype=parts[0].dtype)
     start = 0
     for place, part in enumerate(parts):
-        if part is not None:
-            whole[start : start + len(part)] = part
-            start += len(part)
+        whole[start : start + len(part)] = part
+        start += len(part)
         parts[place] = None
     return whole
-
-
-def _by_appearance(src: Ints, dst: Ints, size: int) -> Ints:
-    """[N] the rows in order of first appearance in src[0], dst[0], src[1], dst[1], ..."""
-    first = np.full(size, 2 * len(src))
-    for offset, column in enumerate((src, dst)):
-        place = np.full(size, 2 * len(src))
-        place[column[::-1]] = np.arange(2 * (len(column) - 1), -2, -2) + offset  # the last one written is the first
-        first = np.minimum(first, place)
-    return np.argsort(first, kind="stable")
 
 
 def convert_table(
@@ -140,5 +98,5 @@ def convert_table(
         row = int(np.flatnonzero(~good)[0])
         role, cells = next((role, cells) for role, cells, mask in checks if not mask[row])
         faults = [*faults, (int(table.places[row]), explain(role, cells[row]))]
-        batch = batch.take(good)
+        batch = take_rows(batch, good)
     return batch, bad, min(faults) if faults else None

@@ -140,13 +140,8 @@ def convert_numbers(raw: pl.Series | list[Any], what: str) -> tuple[NDArray[np.f
 
 def _text(values: list[Any]) -> pl.Series:
     """JSON numbers and strings as text, null for anything else."""
-    return pl.Series([_cell(value) for value in values], dtype=pl.String)
-
-
-def _cell(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value if _is_unicode(value) else None
-    return repr(value) if type(value) in (int, float) else None
+    texts = (repr(value) if type(value) in (int, float) else value for value in values)
+    return pl.Series([text if isinstance(text, str) and _is_unicode(text) else None for text in texts], dtype=pl.String)
 
 
 def is_number(text: str) -> bool:
@@ -162,17 +157,10 @@ def explain(role: str, value: Any) -> str:
     """Why a value is not valid for its role."""
     if value is None or value == "":
         return f"{role} is empty"
-    if role in ("src", "dst"):
-        expected = "a 64-bit integer or a one-line string"
-    elif role == "label":
-        expected = "an integer"
-    elif role != "time":
-        expected = "a finite float32 number"
-    elif is_number(str(value)):
-        expected = "finite and below 2^53, the limit of exact integers in float64"
-    else:
-        expected = "a number or an ISO date"
-    return f"{role} {shorten(value)} is not {expected}"
+    too_large = "finite and below 2^53, the limit of exact integers in float64"
+    expected = {"label": "an integer", "time": too_large if is_number(str(value)) else "a number or an ISO date"}
+    expected |= dict.fromkeys(("src", "dst"), "a 64-bit integer or a one-line string")
+    return f"{role} {shorten(value)} is not {expected.get(role, 'a finite float32 number')}"
 
 
 def shorten(value: Any) -> str:

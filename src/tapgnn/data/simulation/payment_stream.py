@@ -18,13 +18,13 @@ O(accounts + merchants + chunk), plus one row per fraud campaign (about one per 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, TypedDict, Unpack
+from collections.abc import Iterator
+from typing import NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.data.chunking import cut_between_instants
+from tapgnn.data.chunking import cut_between_instants, join_rows, take_rows
 from tapgnn.data.simulation.payment_network import (
     CAMPAIGN,
     DAY,
@@ -60,10 +60,6 @@ class _Columns(NamedTuple):
     amount: Floats
     channel: Ints
     label: Ints
-
-    def take(self, rows: NDArray[Any] | slice) -> _Columns:
-        columns: Iterable[Any] = self
-        return _Columns(*(column[rows] for column in columns))
 
 
 class _Plan(NamedTuple):
@@ -116,7 +112,7 @@ def simulate_stream(
             f"not events={events}, chunk={chunk}, fraud={fraud}"
         )
     plan = _planned(network, round(events * fraud))
-    return _numbered(network, cut_between_instants(_blocks(network, plan, events), chunk, _joined))
+    return _numbered(network, cut_between_instants(_blocks(network, plan, events), chunk))
 
 
 def _planned(network: SimulatedNetwork, wanted: int) -> _Plan:
@@ -213,24 +209,20 @@ def _opened(network: SimulatedNetwork, account: Ints, time: Floats, rng: np.rand
 def _blocks(network: SimulatedNetwork, plan: _Plan, events: int) -> Iterator[_Columns]:
     """The stream in blocks of ascending time; an instant may continue in the next block."""
     total = events - int(plan.size.sum())
-    pending, begun = _joined([]), 0
+    kinds = (np.int64, np.int64, float, float, np.int64, np.int64)
+    pending, begun = _Columns(*(np.empty(0, kind) for kind in kinds)), 0
     for block, first in enumerate(range(0, total, _BLOCK)):
         size = min(_BLOCK, total - first)
         quantile = (first + size) / total
         last = first + size == total
         until = len(plan.start) if last else int(np.searchsorted(plan.start, quantile))
-        pending = _joined([pending, *(_campaign(network, plan, number) for number in range(begun, until))])
+        pending = join_rows([pending, *(_campaign(network, plan, number) for number in range(begun, until))])
         begun = until
         # Campaigns still to begin, and the next block, start in the second in which this block ends or later.
         due = pending.time < (np.inf if last else network.second(np.array(quantile)))
-        merged = _joined([_everyday(network, block, first, size, total), pending.take(due)])
-        yield merged.take(np.argsort(merged.time, kind="stable"))
-        pending = pending.take(~due)
-
-
-def _joined(parts: list[_Columns]) -> _Columns:
-    nothing = _Columns(*(np.empty(0, dtype) for dtype in (np.int64, np.int64, float, float, np.int64, np.int64)))
-    return _Columns(*(np.concatenate(columns) for columns in zip(nothing, *parts, strict=True)))
+        merged = join_rows([_everyday(network, block, first, size, total), take_rows(pending, due)])
+        yield take_rows(merged, np.argsort(merged.time, kind="stable"))
+        pending = take_rows(pending, ~due)
 
 
 def _numbered(network: SimulatedNetwork, pieces: Iterator[_Columns]) -> Iterator[Events]:

@@ -166,7 +166,7 @@ def _plain_ids(name: str, column: Any, size: int) -> list[Id]:
     ids = column.tolist() if isinstance(column, np.ndarray) else column
     if isinstance(ids, list) and len(ids) == size and {*map(type, ids)} <= {int, str}:
         return ids
-    return list(np.array(checked_ids(name, column, size), dtype=object))
+    return list(checked_ids(name, column, size).astype(object))
 
 
 def _numbered(src: list[Id], dst: list[Id]) -> tuple[list[Id], Ints, Ints]:
