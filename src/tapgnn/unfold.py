@@ -53,7 +53,7 @@ class Unfolding(NamedTuple):
 
     def owner(self) -> Ints:
         """[T] the chain that each temporal node belongs to."""
-        return np.asarray(_owner(self.chain))
+        return np.asarray(chain_owners(self.chain))
 
     def degree(self) -> Ints:
         """[T] messages received within these events up to and including the instant, with multiplicity.
@@ -148,7 +148,8 @@ def _unfold(src: Ints, dst: Ints, time: Floats) -> tuple[Any, ...]:
 
 
 @whole
-def _owner(chain: Ints) -> NDArray[np.int64]:
+def chain_owners(chain: Ints) -> NDArray[np.int64]:
+    """[T] the chain that each temporal node belongs to."""
     owner = np.empty(chain[-1], dtype=np.int64)
     for c in range(len(chain) - 1):
         owner[chain[c] : chain[c + 1]] = c

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from torch.autograd import gradcheck
 
 from tapgnn.compiled import parallel, scan_ops, scan_plain
-from tapgnn.compiled import scan_loops as loops
 from tapgnn.model.backend import COMPILED
 
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 2e-6}
@@ -166,26 +165,6 @@ def test_gathered_sums_and_their_gradients_equal_plain_torch(seed, weighted, wid
         (out * torch.arange(out.numel()).view_as(out)).sum().backward()
         results.append([out.detach(), value.grad, *([weight.grad] if weighted else [])])
     close(*results, torch.float64)
-
-
-@pytest.mark.parametrize("groups", [0, 2])
-def test_streamed_results_have_the_bits_of_stored_ones(monkeypatch, groups):
-    rng = np.random.default_rng(0)
-    value, chain = torch.tensor(rng.normal(size=(200, 24)), dtype=torch.float32), chains(rng, 200, 9)
-    initial = torch.tensor(rng.normal(size=(9, 24)))
-    decay = torch.tensor(rng.uniform(0, 1, (200, groups))) if groups else None
-    stored = (
-        *scan_ops.scan_sum(value, decay, initial, chain),
-        *slopes(scan_ops.scan_sum, [value, decay, initial], chain),
-    )
-    monkeypatch.setattr(loops, "STREAM_FROM", 0)
-    assert loops.streams(value.numpy())
-    streamed = (
-        *scan_ops.scan_sum(value, decay, initial, chain),
-        *slopes(scan_ops.scan_sum, [value, decay, initial], chain),
-    )
-    for one, other in zip(stored, streamed, strict=True):
-        assert torch.equal(one, other)
 
 
 def test_two_threads_give_the_bits_of_one():

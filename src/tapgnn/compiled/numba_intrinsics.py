@@ -23,20 +23,15 @@ LINE = 16
 ROWS_AHEAD = 4
 
 
-def emit_fetch(builder: Any, address: Any) -> None:
-    """Ask for a line early: the processor's own prefetcher stops at the end of every page."""
-    pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
-    prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
-    to_read, used_once, data = (ir.Constant(flag, value) for value in (0, 0, 1))
-    builder.call(prefetch, [builder.inttoptr(address, pointer), to_read, used_once, data])
-
-
 def _make_fetch(typing: Any, address: Any) -> Any:
-    """Fetch the line at an address."""
+    """Ask for the line at an address early: the processor's own prefetcher stops at the end of every page."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        emit_fetch(builder, arguments[0])
+        pointer, flag = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [pointer, flag, flag, flag])
+        prefetch = builder.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        to_read, used_once, data = (ir.Constant(flag, value) for value in (0, 0, 1))
+        builder.call(prefetch, [builder.inttoptr(arguments[0], pointer), to_read, used_once, data])
         return context.get_dummy_value()
 
     return types.void(types.intp), generate

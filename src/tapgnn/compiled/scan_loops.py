@@ -1,41 +1,20 @@
-"""The loops behind the scans, compiled by numba: each runs over a range of chains (or of inboxes) in float64 sums.
-
-Results too large for the caches are streamed past them (`nontemporal` stores): a plain store would first read every
-line that it is about to overwrite, half as much traffic again.
-"""
+"""The loops behind the scans, compiled by numba: each runs over a range of chains (or of inboxes) in float64 sums."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from tapgnn.compiled.jit import compiled, program
-from tapgnn.compiled.numba_intrinsics import LINE, emit_fetch
+from tapgnn.compiled.numba_intrinsics import LINE
 from tapgnn.compiled.parallel import parallel
 from tapgnn.compiled.products import empty_rows
 
-# From this many numbers on, a result is streamed.
-STREAM_FROM = 1 << 23
-# float32 numbers in a streamed store.
-VECTOR = 8
-# How far ahead of a streamed loop its input is fetched, in bytes.
-BYTES_AHEAD = 4096
-
-
-def streams(rows: Any) -> bool:
-    """Whether a result like these rows should be streamed past the caches; `empty_rows` are aligned for it."""
-    return bool(rows.dtype == np.float32 and rows.shape[1] % VECTOR == 0 and rows.size >= STREAM_FROM)
-
 
 @program
-def sum_chains(value, decay, initial, chain, stream):  # type: ignore[no-untyped-def]
+def sum_chains(value, decay, initial, chain):  # type: ignore[no-untyped-def]
     """Decayed running sums [T, d] of value [T, d] from initial [C, d] (float64), and the last [C, d] of each chain."""
     running, last = empty_rows(value.shape[0], value.shape[1], value), empty_rows(len(initial), value.shape[1], initial)
-    sum_forward(chain, value.shape[1], (stream, value, decay, initial, running, last))
+    sum_forward(chain, value.shape[1], (value, decay, initial, running, last))
     return running, last
 
 
@@ -56,54 +35,12 @@ def gather_messages(value, index, weight, inbox):  # type: ignore[no-untyped-def
     return out
 
 
-def _nontemporal(builder: Any, value: Any, address: Any, kind: Any, align: int) -> None:
-    stored = builder.store(value, builder.inttoptr(address, kind.as_pointer()), align=align)
-    stored.set_metadata("nontemporal", builder.module.add_metadata([ir.Constant(ir.IntType(32), 1)]))
-
-
-def _make_add_and_stream(typing: Any, total: Any, value: Any, out: Any, ahead: Any) -> Any:
-    """Addresses: add 8 float32 numbers at `value` to the 8 float64 sums at `total`, and stream the sums to `out`.
-
-    The numbers `ahead` bytes on are fetched meanwhile.
-    """
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide, narrow = ir.VectorType(ir.DoubleType(), VECTOR), ir.VectorType(ir.FloatType(), VECTOR)
-        emit_fetch(builder, builder.add(arguments[1], arguments[3]))
-        sums = builder.inttoptr(arguments[0], wide.as_pointer())
-        terms = builder.load(builder.inttoptr(arguments[1], narrow.as_pointer()), align=4)
-        added = builder.fadd(builder.load(sums, align=8), builder.fpext(terms, wide))
-        builder.store(added, sums, align=8)
-        _nontemporal(builder, builder.fptrunc(added, narrow), arguments[2], narrow, 4 * VECTOR)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp, types.intp, types.intp), generate
-
-
-def _make_stream(typing: Any, total: Any, out: Any) -> Any:
-    """Addresses: stream the 8 float64 sums at `total` to `out`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        wide = ir.VectorType(ir.DoubleType(), VECTOR)
-        sums = builder.load(builder.inttoptr(arguments[0], wide.as_pointer()), align=8)
-        _nontemporal(builder, sums, arguments[1], wide, 8 * VECTOR)
-        return context.get_dummy_value()
-
-    return types.void(types.intp, types.intp), generate
-
-
-_add_and_stream: Any = intrinsic(_make_add_and_stream)
-_stream: Any = intrinsic(_make_stream)
-
-
 @parallel
 @compiled
 def sum_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
-    stream, value, decay, initial, running, final = arrays
-    width = value.shape[1]
-    groups = decay.shape[1]
+    value, decay, initial, running, final = arrays
+    width, groups = value.shape[1], decay.shape[1]
     total = np.empty(width)
-    sums, source, target, ends = total.ctypes.data, value.ctypes.data, running.ctypes.data, final.ctypes.data
     for c in range(first, last):
         for j in range(width):
             total[j] = initial[c, j]
@@ -112,58 +49,42 @@ def sum_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
                 factor = decay[i, g]
                 for j in range(g * width // groups, (g + 1) * width // groups):
                     total[j] *= factor
-            if stream:
-                for j in range(0, width, VECTOR):
-                    place = 4 * (i * width + j)
-                    _add_and_stream(sums + 8 * j, source + place, target + place, BYTES_AHEAD)
-            else:
-                for j in range(width):
-                    total[j] += value[i, j]
-                    running[i, j] = total[j]
-        if stream:
-            for j in range(0, width, VECTOR):
-                _stream(sums + 8 * j, ends + 8 * (c * width + j))
-        else:
             for j in range(width):
-                final[c, j] = total[j]
+                total[j] += value[i, j]
+                running[i, j] = total[j]
+        for j in range(width):
+            final[c, j] = total[j]
 
 
 @parallel
 @compiled
 def sum_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
-    stream, grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial = arrays
-    width = grad.shape[1]
-    groups = decay.shape[1]
+    grad, grad_final, decay, initial, running, grad_value, grad_decay, grad_initial = arrays
+    width, groups = grad.shape[1], decay.shape[1]
     lines = width // LINE
     flow = np.empty(width)
-    sums, source, target = flow.ctypes.data, grad.ctypes.data, grad_value.ctypes.data
     # Memory is walked strictly downward, cache line by cache line: anything else defeats the prefetcher.
     for c in range(last - 1, first - 1, -1):
         for j in range(width):
             flow[j] = grad_final[c, j] if len(grad_final) else 0.0
         start = chain[c]
         for i in range(chain[c + 1] - 1, start - 1, -1):
-            if stream:
-                for j in range(width - VECTOR, -1, -VECTOR):
-                    place = 4 * (i * width + j)
-                    _add_and_stream(sums + 8 * j, source + place, target + place, -BYTES_AHEAD)
-            else:
-                for j in range(lines * LINE, width):
+            for j in range(lines * LINE, width):
+                flow[j] += grad[i, j]
+                grad_value[i, j] = flow[j]
+            for k in range(lines - 1, -1, -1):
+                for j in range(k * LINE, k * LINE + LINE):
                     flow[j] += grad[i, j]
                     grad_value[i, j] = flow[j]
-                for k in range(lines - 1, -1, -1):
-                    for j in range(k * LINE, k * LINE + LINE):
-                        flow[j] += grad[i, j]
-                        grad_value[i, j] = flow[j]
             for g in range(groups - 1, -1, -1):
-                slope = 0.0
+                lost = 0.0
                 if i == start:
                     for j in range(g * width // groups, (g + 1) * width // groups):
-                        slope += flow[j] * initial[c, j]
+                        lost += flow[j] * initial[c, j]
                 else:
                     for j in range(g * width // groups, (g + 1) * width // groups):
-                        slope += flow[j] * running[i - 1, j]
-                grad_decay[i, g] = slope
+                        lost += flow[j] * running[i - 1, j]
+                grad_decay[i, g] = lost
                 factor = decay[i, g]
                 for j in range(g * width // groups, (g + 1) * width // groups):
                     flow[j] *= factor

@@ -42,8 +42,8 @@ def _like(tensor: Tensor) -> Tensor:
 class _ScanSum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, decay: Tensor | None, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
-        rows, factors = view(value), _or_empty(decay, initial, len(value), 0)
-        found = loops.sum_chains(rows, factors, view(initial), view(chain), loops.streams(rows))
+        factors = _or_empty(decay, initial, len(value), 0)
+        found = loops.sum_chains(view(value), factors, view(initial), view(chain))
         running, last = map(torch.from_numpy, found)
         ctx.save_for_backward(decay, initial, running, chain)
         ctx.set_materialize_grads(False)
@@ -59,7 +59,7 @@ class _ScanSum(torch.autograd.Function):
         grad_initial = initial.new_empty(initial.shape if wanted else (0, 0))
         given = (_or_empty(grad_last, initial, 0, 0), _or_empty(decay, initial, len(grad), 0), view(initial))
         filled = (view(grad_value), view(grad_decay), view(grad_initial))
-        arrays = (loops.streams(filled[0]), view(grad), *given, view(running), *filled)
+        arrays = (view(grad), *given, view(running), *filled)
         loops.sum_backward(view(chain), grad.shape[1], arrays)
         return grad_value, None if decay is None else grad_decay, grad_initial if wanted else None, None
 

@@ -52,6 +52,6 @@ def scan_arrays(chunk, value, index, carried):  # type: ignore[no-untyped-def]
     """`scan` on arrays."""
     root = np.sqrt(chunk.degree)
     gathered = gather_messages(value, index, np.reciprocal(root)[chunk.sender], chunk.inbox)
-    total, last = sum_chains(gathered, np.empty((len(root), 0)), carried, chunk.chain, False)
+    total, last = sum_chains(gathered, np.empty((len(root), 0)), carried, chunk.chain)
     divide_rows(total, root)
     return total, last

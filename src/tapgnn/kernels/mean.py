@@ -50,7 +50,7 @@ class Mean(Kernel):
 def scan_arrays(chunk, value, index, carried):  # type: ignore[no-untyped-def]
     """`scan` on arrays."""
     gathered = gather_messages(value, index, chunk.degree[:0], chunk.inbox)
-    total, last = sum_chains(gathered, np.empty((len(gathered), 0)), carried, chunk.chain, False)
+    total, last = sum_chains(gathered, np.empty((len(gathered), 0)), carried, chunk.chain)
     divide_rows(total, chunk.degree)
     relu(total)
     return total, last

@@ -37,7 +37,7 @@ from tapgnn.model.weight_arrays import (
     input_arrays,
     projection_arrays,
 )
-from tapgnn.unfold import Unfolding
+from tapgnn.unfold import Unfolding, chain_owners
 
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
@@ -143,7 +143,7 @@ def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  
     fold_statistics(view, seen, clocks.count_rate, carried_statistics, rows, elapsed)
     read_clocks(clocks.spans, view, seen, rows, elapsed, at, degree)
     chunk = ChunkArrays(view.chain, view.inbox, view.sender, view.role, degree, elapsed)
-    owner = _owners(view.chain, size)
+    owner = chain_owners(view.chain)
     embedding, lower = embed(view, owner, chunk, features, clocks, inputs, blocks, sums)
     sketch = empty_rows(size, 0, sketches)
     if sketching.width > 0:
@@ -202,16 +202,6 @@ def _look_up(nodes: Any, vectors: Any, bias: Any, table: Any) -> None:
         row = nodes[c] + 1 if nodes[c] + 1 < len(vectors) else 0
         for j in range(table.shape[1]):
             table[c, j] = bias[j] + vectors[row, j] if len(vectors) else bias[j]
-
-
-@fast
-def _owners(chain: Any, size: Any) -> Any:
-    """[T] the chain of each temporal node."""
-    owner = np.empty(size, dtype=np.int64)
-    for c in range(len(chain) - 1):
-        for i in range(chain[c], chain[c + 1]):
-            owner[i] = c
-    return owner
 
 
 @program

@@ -61,14 +61,14 @@ def _open_json_lines(path: Path) -> TableSource:
     number, block = next(((line, text) for line, text in blocks if text.strip()), (1, b""))
     if block.lstrip()[:1] == b"[":
         raise DataError(f"{path.name} line {number}: this is a JSON list; write one JSON object per line")
-    first, places, rejected = _objects(number, block)
+    first, places, rejected = decode_objects(number, block.decode().split("\n"))
     columns = list(dict.fromkeys(key for record in first for key in record))
     if not columns:
         where, why = rejected[0] if rejected else (number, "it is empty")
         raise DataError(f"{path.name} line {where}: {why}; write one JSON object per line")
 
     def read(names: Sequence[str]) -> Iterator[RawTable]:
-        later = (_objects(start, text) for start, text in blocks)
+        later = (decode_objects(start, text.decode().split("\n")) for start, text in blocks)
         for records, lines, bad in chain([(first, places, rejected)], later):
             cells = {name: [record.get(name) for record in records] for name in names}
             yield RawTable(cells, np.array(lines, dtype=np.int64), bad)
@@ -76,10 +76,10 @@ def _open_json_lines(path: Path) -> TableSource:
     return TableSource(path.name, "jsonl", columns, read, typed=True)
 
 
-def _objects(number: int, block: bytes) -> tuple[list[dict[str, Any]], list[int], list[tuple[int, str]]]:
-    """The objects of a block, their line numbers, and the lines without an object."""
+def decode_objects(number: int, lines: Sequence[str]) -> tuple[list[dict[str, Any]], list[int], list[tuple[int, str]]]:
+    """The objects of some lines from `number` on, their line numbers, and the lines without an object."""
     records, places, rejected = [], [], []
-    for line, text in enumerate(block.decode().split("\n"), start=number):
+    for line, text in enumerate(lines, start=number):
         if not text.strip():
             continue
         try:

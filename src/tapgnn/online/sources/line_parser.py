@@ -8,7 +8,6 @@ such lines are skipped.
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 import polars as pl
 
 from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles
+from tapgnn.data.reading.formats import decode_objects
 from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.typed_rows import convert_table
 from tapgnn.errors import DataError
@@ -93,19 +93,10 @@ class LineParser:
         return RawTable(cells, np.array(places, dtype=np.int64), rejected)
 
     def _objects(self, lines: Sequence[bytes], number: int) -> RawTable:
-        records, places, rejected = [], [], []
-        for place, line in enumerate(lines, start=number):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError):
-                record = None
-            if isinstance(record, dict):
-                records.append(_flat(record))
-                places.append(place)
-            else:
-                rejected.append((place, "it is not a JSON object"))
+        decoded, places, rejected = decode_objects(
+            number, [_text(self.name, n, line) for n, line in enumerate(lines, number)]
+        )
+        records = [_flat(record) for record in decoded]
         if self._columns is None or any(record.keys() - set(self._columns) for record in records):
             fresh = dict.fromkeys(key for record in records for key in record)
             self._columns = list(dict.fromkeys([*(self._columns or []), *fresh]))
