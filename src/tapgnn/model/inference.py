@@ -85,7 +85,7 @@ class Inference:
             self.blocks = block_arrays(model)
             self.describing = Describing(model.spans, self.inputs, projection_arrays(model))
             self.head = head_arrays(model)
-        self.classifier: tuple[EventClassifier | None, list[int], Any] = None, [], None
+        self.judge: tuple[EventClassifier | None, tuple[Tensor, ...], list[int], Any] = None, (), [], None
 
     def is_current(self) -> bool:
         """Whether the weights are still those of the model."""
@@ -118,11 +118,13 @@ class Inference:
 
     def _classifier(self, classifier: EventClassifier) -> Any:
         """Its weights as arrays, made anew where it is another one or was trained since."""
-        versions = [tensor._version for tensor in (*classifier.parameters(), *classifier.buffers())]
-        kept, seen, arrays = self.classifier
-        if kept is not classifier or seen != versions:
-            arrays = classifier_arrays(classifier, self.dtype)
-            self.classifier = classifier, versions, arrays
+        kept, tensors, versions, arrays = self.judge
+        if kept is not classifier or versions != list(map(version_of, tensors)):
+            tensors, arrays = (
+                (*classifier.parameters(), *classifier.buffers()),
+                classifier_arrays(classifier, self.dtype),
+            )
+            self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays
 
 
@@ -180,7 +182,7 @@ def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: 
         table, last = scan_block(blocks.form, blocks.gated, chunk, value, index, table, row, layer, carried)
         put_rows(view.nodes, np.arange(len(view.nodes)), last, start, sums)
         row, start = np.arange(len(owner)), start + width
-    return table, pick_by_index(lower, place)
+    return table, lower if len(blocks.transform) > 1 else pick_by_index(lower, place)
 
 
 @program
