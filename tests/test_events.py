@@ -1,5 +1,6 @@
 """Events: validated, sorted, never silently shortened."""
 
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from itertools import pairwise
 
@@ -235,3 +236,25 @@ def test_a_row_that_is_given_to_another_id_has_its_hash():
     names.free([1])
     names.assign(["dan", "eve"])
     assert names.hashes().tolist() == hash_ids(["ann", "dan", "cat", "eve"]).tolist()
+
+
+def test_columns_of_a_table_follow_their_events_through_sorting_cuts_and_appending():
+    log = Events.from_arrays(
+        ["a", "b", "c"], ["b", "c", "a"], [3.0, 1.0, 2.0], columns={"amount": [1, None, 3], "channel": ["x", "y", None]}
+    )
+    assert log.columns["channel"].tolist() == ["y", None, "x"]
+    np.testing.assert_array_equal(log.columns["amount"], [np.nan, 3.0, 1.0])
+    halves = log.slice(0, 1).append(log.slice(1, 3))
+    assert events_fingerprint(halves) == events_fingerprint(log)
+    assert events_fingerprint(replace(log, columns={})) != events_fingerprint(log)
+    with pytest.raises(EventError, match="only one of the two logs has a column 'amount'"):
+        log.slice(0, 1).append(replace(log.slice(1, 3), columns={"channel": log.columns["channel"][1:]}))
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [([1.0, np.inf], "row 1: amount is inf"), ([1.0], "has shape"), ([b"x", 1], "neither numbers nor strings")],
+)
+def test_a_column_that_is_neither_numbers_nor_categories_is_refused(cells, message):
+    with pytest.raises(EventError, match=message):
+        Events.from_arrays(["a", "b"], ["b", "c"], [1.0, 2.0], columns={"amount": cells})

@@ -1,13 +1,14 @@
 """Events: the validated, time-sorted columns of an interaction log.
 
-An event is `src, dst, time` and, optionally, a feature vector and a label. Ids are any strings or integers, for which
-a vocabulary has dense rows. All events with one time form an *instant*, and nothing here ever cuts inside one.
+An event is `src, dst, time` and, optionally, a label and columns of a table: numbers (NaN where missing) and categories
+(None where missing). `features` are what a model makes of the columns. Ids are any strings or integers, for which a
+vocabulary has dense rows. All events with one time form an *instant*, and nothing here ever cuts inside one.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from typing import Any
@@ -21,14 +22,17 @@ from tapgnn.vocabulary import Id, Vocabulary, checked_id
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-COLUMNS = ("src", "dst", "time", "features", "labels")
+# Columns of a table by name: numbers [E] in float64, NaN where missing, or categories [E], strings or None.
+Columns = Mapping[str, NDArray[Any]]
+FIELDS = ("src", "dst", "time", "features", "labels")
+UNLABELLED = -1
 
 
 @dataclass(frozen=True)
 class Events:
-    """A time-sorted log: `src`, `dst` [E] rows of `vocabulary`, `time` [E], `features` [E, f], `labels` [E].
+    """A time-sorted log: `src`, `dst` [E] rows of `vocabulary`, `time` [E], `features` [E, f], `labels` [E], `columns`.
 
-    Build one with `from_arrays`, `from_frame` or `from_temporal_data`.
+    A label of -1 is not known. Build one with `from_arrays`, `from_frame` or `from_temporal_data`.
 
     >>> log = Events.from_arrays(["ann", "bob"], ["bob", "cat"], [2.0, 1.0])
     >>> log.time, log.src, log.dst
@@ -41,6 +45,7 @@ class Events:
     features: NDArray[np.float32] | None = None
     labels: Ints | None = None
     vocabulary: Vocabulary = field(default_factory=Vocabulary, repr=False)
+    columns: Columns = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -51,6 +56,7 @@ class Events:
         features: ArrayLike | None = None,
         labels: ArrayLike | None = None,
         vocabulary: Vocabulary | None = None,
+        columns: Columns | None = None,
     ) -> Events:
         """Validate columns, sort them by time (stable), and number the ids in order of first appearance."""
         instants = checked_times(time)
@@ -61,6 +67,7 @@ class Events:
         targets = checked_ids("dst", dst, size)
         vectors = None if features is None else checked_features(features, size)
         marks = None if labels is None else checked_labels(labels, size)
+        table = {name: checked_column(name, column, size) for name, column in (columns or {}).items()}
 
         order = np.argsort(instants, kind="stable")
         names = Vocabulary() if vocabulary is None else vocabulary
@@ -72,6 +79,7 @@ class Events:
             features=None if vectors is None else vectors[order],
             labels=None if marks is None else marks[order],
             vocabulary=names,
+            columns={name: column[order] for name, column in table.items()},
         )
 
     @classmethod
@@ -180,15 +188,19 @@ class Events:
             raise EventError(f"expected {self.feature_width} features, the appended events have {later.feature_width}")
         if (self.labels is None) != (later.labels is None):
             raise EventError("one log has labels and the other has none; give both or neither")
-        columns: dict[str, Any] = {name: [getattr(self, name), getattr(later, name)] for name in COLUMNS}
-        for name, (first, second) in columns.items():
-            columns[name] = None if first is None or second is None else np.concatenate([first, second])
-        return replace(self, **columns)
+        if self.columns.keys() != later.columns.keys():
+            odd = sorted(self.columns.keys() ^ later.columns.keys())[0]
+            raise EventError(f"only one of the two logs has a column {odd!r}; read both with the same schema")
+        given = ((name, getattr(self, name), getattr(later, name)) for name in FIELDS)
+        fields: dict[str, Any] = {name: np.concatenate(pair) for name, *pair in given if pair[0] is not None}
+        columns = {name: np.concatenate([first, later.columns[name]]) for name, first in self.columns.items()}
+        return replace(self, **fields, columns=columns)
 
     def take(self, rows: Any) -> Events:
         """Chosen rows, by slice, mask or ascending positions; they may leave a part of an instant out."""
-        given = ((name, getattr(self, name)) for name in COLUMNS)
-        return replace(self, **{name: column[rows] for name, column in given if column is not None})
+        given = ((name, getattr(self, name)) for name in FIELDS)
+        fields = {name: column[rows] for name, column in given if column is not None}
+        return replace(self, **fields, columns={name: column[rows] for name, column in self.columns.items()})
 
 
 def interleaved(src: NDArray[Any], dst: NDArray[Any]) -> NDArray[Any]:
@@ -277,6 +289,33 @@ def checked_features(features: ArrayLike, size: int) -> NDArray[np.float32]:
     return vectors
 
 
+def checked_column(name: str, column: Any, size: int) -> NDArray[Any]:
+    """A column of a table: numbers [E] in float64, NaN where missing, or categories [E] as strings, None where missing.
+
+    >>> checked_column("amount", [1, None], 2), checked_column("channel", ["ecom", None], 2)
+    (array([ 1., nan]), array(['ecom', None], dtype=object))
+    """
+    cells = np.asarray(column)
+    if cells.shape != (size,):
+        raise EventError(f"column {name!r} has shape {cells.shape}; expected one value per event, ({size},)")
+    if cells.dtype.kind in "iufb":
+        numbers = cells.astype(np.float64)
+    else:
+        given = [None if cell is None or cell != cell else cell for cell in cells.tolist()]
+        if any(isinstance(cell, str) for cell in given) or not any(cell is not None for cell in given):
+            texts = np.empty(size, dtype=object)
+            texts[:] = [None if cell is None else str(cell) for cell in given]
+            return texts
+        try:
+            numbers = np.array([np.nan if cell is None else cell for cell in given], dtype=np.float64)
+        except (TypeError, ValueError):
+            raise EventError(f"column {name!r} holds neither numbers nor strings; convert it first") from None
+    bad = np.flatnonzero(np.isinf(numbers))
+    if len(bad):
+        raise EventError(f"row {bad[0]}: {name} is {numbers[bad[0]]}; expected a finite number, or nothing")
+    return numbers
+
+
 def checked_labels(labels: ArrayLike, size: int) -> Ints:
     """A column of whole numbers [E]; anything else is an error that names the row."""
     marks = np.asarray(labels)
@@ -299,4 +338,7 @@ def events_fingerprint(events: Events) -> str:
     for column in (events.src, events.dst, events.time, events.features, events.labels):
         if column is not None:
             digest.update(np.ascontiguousarray(column).data)
+    for name, column in events.columns.items():
+        digest.update(name.encode())
+        digest.update(repr(column.tolist()).encode() if column.dtype == object else column.tobytes())
     return digest.hexdigest()
