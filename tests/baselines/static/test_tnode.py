@@ -84,7 +84,7 @@ def test_a_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_too
     network = SnapshotNetwork(some_snapshots([3, 8], np.array([1.0, 2.0])), 4)
     src, dst = np.random.default_rng(0).integers(-1, 8, size=(2, 40))
     with torch.no_grad():
-        truth = network.head(*(network(nodes, np.full(40, 2)) for nodes in (src, dst)))
+        truth = network.head(*(network(nodes, np.full(40, 2)) for nodes in (src, dst))).squeeze(1)
     for nodes in (np.arange(-1, 8), np.unique(np.concatenate([src, dst]))):
         np.testing.assert_allclose(network.scorer(nodes)(src, dst), truth, rtol=1e-4, atol=1e-5)
 

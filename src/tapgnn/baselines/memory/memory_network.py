@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
 from tapgnn.baselines.shared.learner import Learner
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, event_features, median_gap
+from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, event_features, median_gap
 from tapgnn.baselines.shared.row_table import grown, look_up
 from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
 from tapgnn.compiled.jit import compile_loop
@@ -152,7 +152,7 @@ class MemoryNetwork(nn.Module):
         self.vectors = NodeVectors(train, width)
         self.encoding = FixedTimeEncoding(train, width)
         self.message_width = width + EVENT_INPUTS + self.features
-        self.head = LinkHead(width, dropout)
+        self.head = MergeLayer(width, 1, dropout)
 
     def update(self, message: Tensor, memory: Tensor) -> Tensor:
         """The memory [Q, d] after a message [Q, m], whose first d numbers are the partner's: by default, the cell."""

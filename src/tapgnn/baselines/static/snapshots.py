@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.baselines.shared.labelled_pairs import Pairs, Table
-from tapgnn.baselines.shared.link_network import LinkHead
+from tapgnn.baselines.shared.link_network import MergeLayer
 from tapgnn.baselines.static.embedding_method import Scorer
 from tapgnn.events import Floats, Ints
 
@@ -64,13 +64,13 @@ class SnapshotNetwork(nn.Module):
     def __init__(self, snapshots: Snapshots, width: int) -> None:
         super().__init__()
         self.snapshots, self.width = snapshots, width
-        self.lstm, self.head = nn.LSTM(snapshots.rows.shape[1], width), LinkHead(width)
+        self.lstm, self.head = nn.LSTM(snapshots.rows.shape[1], width), MergeLayer(width, 1)
 
     def loss(self, pairs: Pairs, rows: Ints) -> Tensor:
         """Cross-entropy of chosen rows of the training pairs, each from the snapshots before it."""
         complete = np.tile(np.searchsorted(self.snapshots.end, pairs.time[rows], side="left"), 2)
         found = self(np.concatenate([pairs.src[rows], pairs.dst[rows]]), complete)
-        logits = self.head(found[: len(rows)], found[len(rows) :])
+        logits = self.head(found[: len(rows)], found[len(rows) :]).squeeze(1)
         return binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs.label[rows]).to(logits.dtype))
 
     @torch.no_grad()
@@ -83,7 +83,7 @@ class SnapshotNetwork(nn.Module):
         @torch.no_grad()
         def logits(src: Ints, dst: Ints) -> Floats:
             ends = (table[torch.from_numpy(np.searchsorted(nodes, rows))] for rows in (src, dst))
-            return np.asarray(head(*ends).double().numpy())
+            return np.asarray(head(*ends).squeeze(1).double().numpy())
 
         return logits
 
