@@ -23,7 +23,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
+from tapgnn.baselines.shared.adjacency import Neighbours
 from tapgnn.baselines.shared.learner import Learner
 from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, event_features, median_gap
 from tapgnn.baselines.shared.row_table import grown, look_up
@@ -76,8 +76,8 @@ class MemoryBatch:
         message = view.inbox[1:] - 1
         sender = view.sender[message]
         partner = view.nodes[view.owner()[sender]]
-        of_query = _latest(state.past, node, time, network.query_neighbours)
-        of_partner = _latest(state.past, partner, view.time, network.message_neighbours)
+        of_query = state.past.latest(node, time, network.query_neighbours)
+        of_partner = state.past.latest(partner, view.time, network.message_neighbours)
         # Padding is -1, which is also the row of an unknown node; it costs one row of zeros.
         self.nodes = np.unique(np.concatenate([view.nodes, node, of_query.node.ravel(), of_partner.node.ravel()]))
         self.first = len(self.nodes)
@@ -120,12 +120,6 @@ class MemoryBatch:
         level = _levels(np.argsort(self.view.instant, kind="stable"), needs - self.first)
         order = np.argsort(level, kind="stable")
         return np.split(order, np.flatnonzero(np.diff(level[order])) + 1)
-
-
-def _latest(past: Adjacency, nodes: Ints, times: Floats, count: int) -> Neighbours:
-    """[Q, count] the latest neighbours; the count may be 0."""
-    met = past.latest(nodes, times, max(count, 1))
-    return Neighbours(met.node[:, :count], met.time[:, :count], met.event[:, :count])
 
 
 @compile_loop
