@@ -1,4 +1,4 @@
-"""Baselines: one file per method, all behind the one interface `Method`.
+"""Baselines: one file per published method, all behind the one interface `Method`.
 
 `METHODS[name](seed=..., ...)` builds a method. Its module, and the packages that it needs, are imported only then.
 """
@@ -11,9 +11,7 @@ from pkgutil import resolve_name
 from typing import Any
 
 from tapgnn.baselines.method import Method, replay
-from tapgnn.baselines.trivial.edgebank import EdgeBank
-from tapgnn.baselines.trivial.popularity import Popularity
-from tapgnn.baselines.trivial.recency import Recency
+from tapgnn.baselines.trivial import EdgeBank, Popularity, Recency
 
 __all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
 

@@ -97,23 +97,3 @@ def require_positive(method: Method, *settings: str) -> None:
     for name in settings:
         if getattr(method, name) < 1:
             raise ConfigError(f"{name} must be at least 1, not {getattr(method, name)}")
-
-
-def history_before(keys: Ints, times: Floats, query: Ints, when: Floats) -> tuple[Ints, Floats]:
-    """For each (query, when) [Q]: how many of the `keys` [E] are equal and strictly earlier, and when the latest was.
-
-    `times` [E] ascend; a key that did not occur before counts 0 with time -inf.
-    """
-    if not len(keys):
-        return np.zeros(len(query), dtype=np.int64), np.full(len(query), -np.inf)
-    distinct, code = np.unique(keys, return_inverse=True)
-    place = np.minimum(np.searchsorted(distinct, query), len(distinct) - 1)
-    # (key, row) as one integer: sorted, the occurrences of a key are consecutive, and its rows ascend with time.
-    width = len(keys) + 1
-    runs = np.sort(code * width + np.arange(len(keys)))
-    row = np.searchsorted(times, when, side="left")
-    start = np.searchsorted(runs, place * width)
-    count = np.searchsorted(runs, place * width + row) - start
-    count[distinct[place] != query] = 0
-    latest = runs[np.maximum(start + count - 1, 0)] % width
-    return count, np.where(count > 0, times[latest], -np.inf)

@@ -38,7 +38,7 @@ def test_the_scores_are_the_recursion_of_the_formula() -> None:
     found = method.score(src, dst, np.full(len(src), time))
     with torch.no_grad():
         ends = [torch.stack([h(int(node), time, 2) for node in side]) for side in (src, dst)]
-        expected = network.head(*ends)
+        expected = network.head(*ends).squeeze(1)
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-4, atol=1e-6)
 
 

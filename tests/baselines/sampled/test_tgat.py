@@ -22,7 +22,7 @@ def recursive(method, node, time, layer):
     index = np.where(met.mask, np.arange(met.node.shape[1]) + 1, -1)
     attention, merge = network.attention[layer - 1], network.merge[layer - 1]
     seen = attention(own, network.encoding(np.array([time])), rows, index, past.table, met.event)
-    return merge(torch.cat([seen, own], dim=1))
+    return merge(seen, own)
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])

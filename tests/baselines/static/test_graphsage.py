@@ -60,6 +60,8 @@ def test_both_heads_are_reported_and_the_better_one_on_validation_is_used() -> N
     assert found["dot"][0]["head"] == "dot"
     with pytest.raises(ConfigError, match="best, logistic, dot"):
         GraphSAGE(head="bilinear")  # type: ignore[arg-type]
+    with pytest.raises(ConfigError, match="neighbours must be at least 1"):
+        GraphSAGE(samples=(25, 0))
 
 
 def test_the_dot_score_of_an_unseen_node_is_zero() -> None:

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.baselines.static.snapshots import SnapshotReader, Snapshots
+from tapgnn.baselines.static.snapshots import SnapshotNetwork, Snapshots
 
 
 def filled(tables: list[np.ndarray]) -> Snapshots:
@@ -54,7 +54,7 @@ def test_the_reader_is_an_lstm_over_all_snapshots_with_zeros_before_the_first(
     rng = np.random.default_rng(seed)
     snapshots = growing(rng, count, 4)
     torch.manual_seed(seed)
-    reader = SnapshotReader(snapshots, 3)
+    reader = SnapshotNetwork(snapshots, 3)
     nodes = rng.integers(-1, snapshots.size[-1] + 2, size=asked)
     read = rng.integers(0, count + 1, size=asked)
     whole = np.zeros((count, asked, 4), dtype=np.float32)
@@ -68,8 +68,8 @@ def test_the_reader_is_an_lstm_over_all_snapshots_with_zeros_before_the_first(
     torch.testing.assert_close(found, expected)
     weight = torch.randn(asked, 3)
     for mine, yours in zip(
-        torch.autograd.grad((found * weight).sum(), list(reader.parameters())),
-        torch.autograd.grad((expected * weight).sum(), list(reader.parameters())),
+        torch.autograd.grad((found * weight).sum(), list(reader.lstm.parameters())),
+        torch.autograd.grad((expected * weight).sum(), list(reader.lstm.parameters())),
         strict=True,
     ):
         torch.testing.assert_close(mine, yours, rtol=1e-4, atol=1e-5)

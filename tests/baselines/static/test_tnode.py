@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.shared.labelled_pairs import labelled
-from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.skipgram import SkipGram
-from tapgnn.baselines.static.snapshots import Snapshots
-from tapgnn.baselines.static.tnode import TNODE, SnapshotNetwork, _borders, arrival_numbers, tabulate
+from tapgnn.baselines.static.snapshots import SnapshotNetwork, Snapshots
+from tapgnn.baselines.static.tnode import TNODE, _borders
 from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Ints
@@ -30,21 +29,10 @@ def test_borders_lie_between_instants_and_coarse_ones_are_among_the_fine(size: i
         assert log.time[border - 1] < log.time[border]
 
 
-@given(seed=st.integers(0, 99))
-def test_nodes_are_numbered_in_order_of_first_appearance(seed: int) -> None:
-    log = busy_log(seed=seed)
-    number = arrival_numbers(log)
-    ends = np.column_stack([number[log.src], number[log.dst]]).ravel()
-    newest = np.maximum.accumulate(ends)
-    assert ends[0] == 0
-    assert (np.diff(newest) <= 1).all()
-    assert len(np.unique(ends)) == newest[-1] + 1 == len(np.unique(np.concatenate([log.src, log.dst])))
-
-
 def numbered_log() -> Events:
+    """Its nodes have rows in order of first appearance."""
     log = busy_log()
-    number = arrival_numbers(log)
-    return Events(number[log.src], number[log.dst], log.time, vocabulary=log.vocabulary)
+    return Events.from_arrays(log.src, log.dst, log.time)
 
 
 def test_a_snapshot_does_not_depend_on_what_comes_after_it() -> None:
@@ -91,14 +79,23 @@ def test_a_training_event_is_scored_from_snapshots_that_ended_before_it() -> Non
     assert float(network.loss(pairs, rows).detach()) != before
 
 
-def test_the_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_too() -> None:
-    log = busy_log()
-    number = arrival_numbers(log)
+def test_a_table_of_outputs_gives_the_scores_of_the_network_for_unseen_nodes_too() -> None:
     torch.manual_seed(0)
-    network = SnapshotNetwork(some_snapshots([3, int(number.max()) + 1], np.array([1.0, 2.0])), 4)
-    src, dst = np.random.default_rng(0).integers(-1, len(log.vocabulary) + 3, size=(2, 40))
-    truth = network.logits(look_up(number, src, -1), look_up(number, dst, -1))
-    np.testing.assert_allclose(tabulate(network, number)(src, dst), truth, rtol=1e-4, atol=1e-5)
+    network = SnapshotNetwork(some_snapshots([3, 8], np.array([1.0, 2.0])), 4)
+    src, dst = np.random.default_rng(0).integers(-1, 8, size=(2, 40))
+    with torch.no_grad():
+        truth = network.head(*(network(nodes, np.full(40, 2)) for nodes in (src, dst))).squeeze(1)
+    for nodes in (np.arange(-1, 8), np.unique(np.concatenate([src, dst]))):
+        np.testing.assert_allclose(network.scorer(nodes)(src, dst), truth, rtol=1e-4, atol=1e-5)
+
+
+def test_all_unseen_nodes_have_one_score() -> None:
+    train, valid, _ = parts(busy_log())
+    method = make("tnode")
+    method.fit(train, valid)
+    unseen = np.array([-1, int(max(train.src.max(), train.dst.max())) + 1, 99])
+    scores = method.score(np.repeat(train.src[:1], 3), unseen, np.full(3, 1e3))
+    np.testing.assert_allclose(scores, scores[0], rtol=1e-6)
 
 
 def test_the_number_of_snapshots_is_selected_from_the_divisions() -> None:

@@ -109,5 +109,3 @@ def test_impossible_walks_are_refused() -> None:
         second_order_walks(graph, nobody, 3, 0.0, 1.0, 0)
     with pytest.raises(ConfigError, match="length of a walk must be at least 1"):
         second_order_walks(graph, nobody, 0, 1.0, 1.0, 0)
-    with pytest.raises(ConfigError, match="temporal walk must be at least 1"):
-        temporal_walks(Adjacency(log), nobody, np.zeros(1), 0, 0)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tapgnn.baselines.method import history_before
+from tapgnn.baselines.trivial import history_before
 from tapgnn.data.simulation import payment_stream
 from tapgnn.data.simulation.payment_stream import (
     DAY,

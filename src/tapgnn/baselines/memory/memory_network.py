@@ -23,9 +23,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
+from tapgnn.baselines.shared.adjacency import Neighbours
 from tapgnn.baselines.shared.learner import Learner
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, event_features, median_gap
+from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, event_features, median_gap
 from tapgnn.baselines.shared.row_table import grown, look_up
 from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
 from tapgnn.compiled.jit import compile_loop
@@ -76,8 +76,8 @@ class MemoryBatch:
         message = view.inbox[1:] - 1
         sender = view.sender[message]
         partner = view.nodes[view.owner()[sender]]
-        of_query = _latest(state.past, node, time, network.query_neighbours)
-        of_partner = _latest(state.past, partner, view.time, network.message_neighbours)
+        of_query = state.past.latest(node, time, network.query_neighbours)
+        of_partner = state.past.latest(partner, view.time, network.message_neighbours)
         # Padding is -1, which is also the row of an unknown node; it costs one row of zeros.
         self.nodes = np.unique(np.concatenate([view.nodes, node, of_query.node.ravel(), of_partner.node.ravel()]))
         self.first = len(self.nodes)
@@ -122,12 +122,6 @@ class MemoryBatch:
         return np.split(order, np.flatnonzero(np.diff(level[order])) + 1)
 
 
-def _latest(past: Adjacency, nodes: Ints, times: Floats, count: int) -> Neighbours:
-    """[Q, count] the latest neighbours; the count may be 0."""
-    met = past.latest(nodes, times, max(count, 1))
-    return Neighbours(met.node[:, :count], met.time[:, :count], met.event[:, :count])
-
-
 @compile_loop
 def _levels(order: Any, needs: Any) -> Any:
     """[T] one more than the highest level among the temporal nodes that each one needs; negative ones are none."""
@@ -152,7 +146,7 @@ class MemoryNetwork(nn.Module):
         self.vectors = NodeVectors(train, width)
         self.encoding = FixedTimeEncoding(train, width)
         self.message_width = width + EVENT_INPUTS + self.features
-        self.head = LinkHead(width, dropout)
+        self.head = MergeLayer(width, 1, dropout)
 
     def update(self, message: Tensor, memory: Tensor) -> Tensor:
         """The memory [Q, d] after a message [Q, m], whose first d numbers are the partner's: by default, the cell."""

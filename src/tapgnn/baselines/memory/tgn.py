@@ -33,7 +33,8 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.memory.memory_network import MemoryBatch, MemoryLearner, MemoryNetwork
-from tapgnn.baselines.shared.temporal_attention import TemporalAttention, check_heads, merge_layer
+from tapgnn.baselines.shared.link_network import MergeLayer
+from tapgnn.baselines.shared.temporal_attention import TemporalAttention, check_heads
 from tapgnn.events import Events
 
 
@@ -46,7 +47,7 @@ class TGNNetwork(MemoryNetwork):
         super().__init__(train, width, dropout)
         self.cell = nn.GRUCell(self.message_width, width)
         self.attention = TemporalAttention(width, width, self.features, heads)
-        self.merge = merge_layer(width, dropout)
+        self.merge = MergeLayer(width, width, dropout)
 
     def read(self, batch: MemoryBatch, memory: Tensor, vector: Tensor, table: Tensor) -> Tensor:
         """Attention of each query over its neighbours, merged with its own memory."""
@@ -54,7 +55,7 @@ class TGNNetwork(MemoryNetwork):
         own = rows[torch.from_numpy(batch.row)]
         phases = self.encoding(batch.time)
         attended = self.attention(own, phases, rows, batch.query_rows, table, batch.query_events)
-        h: Tensor = self.merge(torch.cat([attended, own], dim=1))
+        h: Tensor = self.merge(attended, own)
         return h
 
 

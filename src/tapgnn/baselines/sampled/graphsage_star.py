@@ -28,7 +28,7 @@ from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, SageLayer
+from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, SageLayer
 from tapgnn.baselines.shared.neighbourhood import Frontier
 from tapgnn.events import Events, Floats, Ints
 
@@ -41,7 +41,7 @@ class SageStarNetwork(nn.Module):
         self.vectors = NodeVectors(train, width)
         self.layers = nn.ModuleList(SageLayer(width, width) for _ in range(layers))
         self.dropout = nn.Dropout(dropout)
-        self.head = LinkHead(width, dropout)
+        self.head = MergeLayer(width, 1, dropout)
 
     def forward(self, nodes: Ints, frontiers: list[Frontier], past: Adjacency) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""

@@ -29,7 +29,7 @@ from torch import Tensor, nn
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
 from tapgnn.baselines.shared.adjacency import Adjacency
 from tapgnn.baselines.shared.indexed_ops import weighted_sums
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors, median_gap
+from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, median_gap
 from tapgnn.baselines.shared.neighbourhood import Frontier
 from tapgnn.events import Events, Ints
 
@@ -44,7 +44,7 @@ class TDGNNNetwork(nn.Module):
         self.rate = nn.Parameter(torch.zeros(layers))
         self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
         self.dropout = nn.Dropout(dropout)
-        self.head = LinkHead(width, dropout)
+        self.head = MergeLayer(width, 1, dropout)
 
     def forward(self, nodes: Ints, frontiers: list[Frontier], past: Adjacency) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""

@@ -30,15 +30,9 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
-from tapgnn.baselines.shared.link_network import LinkHead, NodeVectors
+from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors
 from tapgnn.baselines.shared.neighbourhood import Frontier
-from tapgnn.baselines.shared.temporal_attention import (
-    EventHistory,
-    FixedTimeEncoding,
-    TemporalAttention,
-    check_heads,
-    merge_layer,
-)
+from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding, TemporalAttention, check_heads
 from tapgnn.events import Events, Ints
 
 
@@ -51,8 +45,8 @@ class TGATNetwork(nn.Module):
         self.vectors = NodeVectors(train, width)
         self.encoding = FixedTimeEncoding(train, width)
         self.attention = nn.ModuleList(TemporalAttention(width, width, self.features, heads) for _ in range(layers))
-        self.merge = nn.ModuleList(merge_layer(width, dropout) for _ in range(layers))
-        self.head = LinkHead(width, dropout)
+        self.merge = nn.ModuleList(MergeLayer(width, width, dropout) for _ in range(layers))
+        self.head = MergeLayer(width, 1, dropout)
 
     def forward(self, nodes: Ints, frontiers: list[Frontier], past: EventHistory) -> Tensor:
         """h [R, d] of the last frontier; `nodes` are those that the first one lists."""
@@ -61,7 +55,7 @@ class TGATNetwork(nn.Module):
             own = rows[torch.from_numpy(frontier.own)]
             phases = self.encoding(frontier.time)
             attended = attention(own, phases, rows, frontier.index, past.table, frontier.met.event)
-            rows = merge(torch.cat([attended, own], dim=1))
+            rows = merge(attended, own)
         return rows
 
 

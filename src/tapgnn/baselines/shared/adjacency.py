@@ -21,7 +21,6 @@ from tapgnn.baselines.method import Clock
 from tapgnn.baselines.shared.counter_rng import combine, random_below, seed_key
 from tapgnn.baselines.shared.row_table import grown
 from tapgnn.compiled.jit import compile_loop
-from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 
@@ -106,8 +105,6 @@ class Adjacency:
 
 def _allocate(nodes: Ints, times: Floats, count: int) -> tuple[Ints, Floats, Neighbours]:
     """The queries as contiguous arrays, and their neighbours, all of them padding."""
-    if count < 1:
-        raise ConfigError(f"the number of neighbours must be at least 1, not {count}")
     nodes, times = np.ascontiguousarray(nodes, dtype=np.int64), np.ascontiguousarray(times, dtype=np.float64)
     nothing = np.full((len(times), count), -1, dtype=np.int64)
     return nodes, times, Neighbours(nothing, np.repeat(times, count).reshape(nothing.shape), nothing.copy())

@@ -14,14 +14,13 @@ dot products with them, and the gradient of the rows is scattered back with the 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.compiled.jit import compile_loop
+from tapgnn.compiled.jit import fast
 
 Loop = Callable[..., Any]
 
@@ -64,11 +63,7 @@ def _run(loop: Loop, shape: tuple[int, ...], left: Tensor, right: Tensor, index:
     return out
 
 
-# A compiled loop; sums may be reordered, so that they run on vector units.
-_loop = partial(compile_loop, fastmath={"reassoc", "contract", "nsz", "arcp"})
-
-
-@_loop
+@fast
 def _dot(query: Any, rows: Any, index: Any, out: Any) -> None:
     own = rows.shape[1] > 1
     for r in range(index.shape[0]):
@@ -84,7 +79,7 @@ def _dot(query: Any, rows: Any, index: Any, out: Any) -> None:
                 out[r, h, i] = total
 
 
-@_loop
+@fast
 def _sum(weight: Any, rows: Any, index: Any, out: Any) -> None:
     own = rows.shape[1] > 1
     for r in range(index.shape[0]):
@@ -98,7 +93,7 @@ def _sum(weight: Any, rows: Any, index: Any, out: Any) -> None:
                     into[j] += share * part[j]
 
 
-@_loop
+@fast
 def _scatter(weight: Any, value: Any, index: Any, out: Any) -> None:
     """[S, H or 1, d] the sum, for each row, of weight * value over the places that list it."""
     own = out.shape[1] > 1

@@ -1,6 +1,6 @@
 """Learner: how every network here is trained, selected and queried, whatever it is inside.
 
-A method brings a network with a `head`, an empty state, and one function:
+A method brings a network with a `head` (a `MergeLayer`), an empty state, and one function:
 
     _embed(events, node, time) -> h [R, d]      absorb the events; each (node, time) sees what came strictly before it
 
@@ -187,7 +187,7 @@ class Learner(Method):
         """[Q] the logit of each query; the events are absorbed, and a query sees those strictly before it."""
         (node, when), place = distinct(np.concatenate([src, dst]), np.tile(time, 2))
         h = self._embed(events, node, when)[torch.from_numpy(place)]
-        logits: Tensor = self.network.head(h[: len(src)], h[len(src) :])
+        logits: Tensor = self.network.head(h[: len(src)], h[len(src) :]).squeeze(1)
         return logits
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:

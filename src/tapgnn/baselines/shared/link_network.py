@@ -1,12 +1,13 @@
-"""What the networks of several methods share: node vectors, the mean layer, and the head that scores a pair.
+"""What the networks of several methods share: node vectors, the mean layer, and the layer that merges two vectors.
 
     x_v = a learned vector for each node of the training events, one 'unknown' vector for every other
     h'(v, t) = W_own h(v, t) + W_mean mean(h(u, t') : u sampled from N(v, t)) + b
-    logit(u, v) = w ReLU(W [h_u, h_v] + b) + c
+    merge(a, b) = W_2 ReLU(W_1 [a, b] + b_1) + b_2
 
 The paper gives every method one-hot node features, which a linear layer turns into learned vectors. The unknown vector
 is trained in the place of known ones, drawn at random. A node without neighbours has the mean zero; W [h, mean] of
-GraphSAGE's reference is the same with W split in two.
+GraphSAGE's reference is the same with W split in two. Merging joins what a node attended to with the node itself, and
+with one output it is the head that gives the logit of a pair, as in the reference of TGAT.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from tapgnn.baselines.shared.indexed_ops import weighted_sums
 from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.errors import EventError
 from tapgnn.events import Events, Ints
+from tapgnn.unfold import unfold
 
 
 class NodeVectors(nn.Module):
@@ -59,28 +61,24 @@ class SageLayer(nn.Module):
         return out
 
 
-class LinkHead(nn.Module):
-    """The logit of a pair from the representations of its ends."""
+class MergeLayer(nn.Module):
+    """Two vectors [Q, d] each, through a hidden layer, to one [Q, out]."""
 
-    def __init__(self, width: int, dropout: float = 0.0) -> None:
+    def __init__(self, width: int, out: int, dropout: float = 0.0) -> None:
         super().__init__()
-        self.hidden, self.out = nn.Linear(2 * width, width), nn.Linear(width, 1)
-        self.dropout = nn.Dropout(dropout)
+        self.layers = nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, out))
 
     def forward(self, left: Tensor, right: Tensor) -> Tensor:
-        """[Q] logits of left [Q, d] and right [Q, d]."""
-        hidden = torch.relu(self.hidden(torch.cat([left, right], dim=1)))
-        logits: Tensor = self.out(self.dropout(hidden)).squeeze(1)
-        return logits
+        """[Q, out] of left and right [Q, d]."""
+        merged: Tensor = self.layers(torch.cat([left, right], dim=1))
+        return merged
 
 
 def median_gap(train: Events) -> float:
     """The median time between two events of one node, or the whole span where no node has two."""
-    node, time = np.concatenate([train.src, train.dst]), np.tile(train.time, 2)
-    order = np.lexsort((time, node))
-    gap = np.diff(time[order])[np.diff(node[order]) == 0]
-    positive = gap[gap > 0]
-    return float(np.median(positive)) if len(positive) else float(train.time[-1] - train.time[0]) or 1.0
+    view = unfold(train)
+    gap = np.diff(view.time)[np.diff(view.owner()) == 0]
+    return float(np.median(gap)) if len(gap) else float(train.time[-1] - train.time[0]) or 1.0
 
 
 def event_features(events: Events, width: int) -> NDArray[np.float32]:

@@ -42,9 +42,8 @@ class FixedTimeEncoding(nn.Module):
         super().__init__()
         self.width = width
         self.origin = float(train.time[0])
-        gaps = np.diff(train.time)
         span = float(train.time[-1] - self.origin) or 1.0
-        shortest = float(gaps[gaps > 0].min()) if (gaps > 0).any() else span
+        shortest = np.diff(np.unique(train.time)).min(initial=span)
         cycles = np.geomspace(1.0 / span, 1.0 / max(shortest, 1e-7 * span), width)
         self.register_buffer("frequency", torch.from_numpy(2.0 * math.pi * cycles))
 
@@ -109,11 +108,6 @@ class TemporalAttention(nn.Module):
 
     def _split(self, rows: Tensor) -> Tensor:
         return rows.view(len(rows), self.heads, rows.shape[1] // self.heads)
-
-
-def merge_layer(width: int, dropout: float) -> nn.Sequential:
-    """W_2 ReLU(W_1 [a, h] + b_1) + b_2, which joins what attention read with the node itself."""
-    return nn.Sequential(nn.Linear(2 * width, width), nn.ReLU(), nn.Dropout(dropout), nn.Linear(width, width))
 
 
 def check_heads(heads: int, width: int) -> None:

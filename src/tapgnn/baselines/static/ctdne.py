@@ -68,10 +68,8 @@ class CTDNE(WalkMethod):
             first, turned = rng.integers(len(train), size=wanted), rng.random(wanted) < 0.5
             start = np.where(turned, train.dst[first], train.src[first])
             second = np.where(turned, train.src[first], train.dst[first])
-            walks = np.column_stack([start, second])
-            if self.length > 2:
-                further = temporal_walks(graph, second, train.time[first], self.length - 2, int(rng.integers(2**62)))
-                walks = np.column_stack([walks, further])
+            further = temporal_walks(graph, second, train.time[first], self.length - 2, int(rng.integers(2**62)))
+            walks = np.column_stack([start, second, further])
             size = (walks >= 0).sum(axis=1)
             found.append(walks[size >= self.shortest])
             if sum(map(len, found)) >= wanted:

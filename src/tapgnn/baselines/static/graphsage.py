@@ -101,6 +101,8 @@ class GraphSAGE(EmbeddingMethod):
         super().__post_init__()
         if self.head not in get_args(Head):
             raise ConfigError(f"the head must be one of {', '.join(get_args(Head))}, not {self.head!r}")
+        if min(self.samples) < 1:
+            raise ConfigError(f"the numbers of neighbours must be at least 1, not {self.samples}")
         self._scorers: dict[str, Scorer] = {}
 
     def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:

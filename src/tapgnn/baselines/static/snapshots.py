@@ -1,8 +1,9 @@
 """Snapshots: the vectors of all nodes after each of S growing graphs, their alignment, and the LSTM that reads them.
 
-    R_k      the rotation that brings Q_k nearest to the aligned Q_{k-1}: U V^T, where U s V^T = Q_k^T Q_{k-1} over the
-             nodes of Q_{k-1} (orthogonal Procrustes)
-    f_k(v)   the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k; zeros while v is not there yet
+    R_k          the rotation that brings Q_k nearest to the aligned Q_{k-1}: U V^T, where U s V^T = Q_k^T Q_{k-1} over
+                 the nodes of Q_{k-1} (orthogonal Procrustes)
+    f_k(v)       the output of an LSTM that has read Q_1(v) R_1, ..., Q_k(v) R_k; zeros while v is not there yet
+    logit(u, v)  w ReLU(W [f(u), f(v)] + b) + c
 
 Nodes are numbered in order of first appearance, so that snapshot k holds the nodes 0 .. n_k - 1, and all snapshots lie
 in one array with no row for a node that does not exist yet. An LSTM that reads only zeros is in the same state for all
@@ -15,8 +16,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tapgnn.baselines.shared.labelled_pairs import Table
+from tapgnn.baselines.shared.labelled_pairs import Pairs, Table
+from tapgnn.baselines.shared.link_network import MergeLayer
+from tapgnn.baselines.static.embedding_method import Scorer
 from tapgnn.events import Floats, Ints
 
 
@@ -54,13 +58,34 @@ class Snapshots:
         return coarse
 
 
-class SnapshotReader(nn.Module):
-    """The LSTM over the snapshots of a node."""
+class SnapshotNetwork(nn.Module):
+    """The LSTM over the snapshots of a node, and the head that scores a pair."""
 
     def __init__(self, snapshots: Snapshots, width: int) -> None:
         super().__init__()
         self.snapshots, self.width = snapshots, width
-        self.lstm = nn.LSTM(snapshots.rows.shape[1], width)
+        self.lstm, self.head = nn.LSTM(snapshots.rows.shape[1], width), MergeLayer(width, 1)
+
+    def loss(self, pairs: Pairs, rows: Ints) -> Tensor:
+        """Cross-entropy of chosen rows of the training pairs, each from the snapshots before it."""
+        complete = np.tile(np.searchsorted(self.snapshots.end, pairs.time[rows], side="left"), 2)
+        found = self(np.concatenate([pairs.src[rows], pairs.dst[rows]]), complete)
+        logits = self.head(found[: len(rows)], found[len(rows) :]).squeeze(1)
+        return binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs.label[rows]).to(logits.dtype))
+
+    @torch.no_grad()
+    def scorer(self, nodes: Ints) -> Scorer:
+        """Logits of pairs of these nodes [R], ascending, from a table of their outputs after the last snapshot."""
+        pieces = np.array_split(nodes, len(nodes) // 4_096 + 1)
+        # Without a reference to the snapshots, whose memory is the next division's.
+        table, head = torch.cat([self(piece, np.full(len(piece), len(self.snapshots))) for piece in pieces]), self.head
+
+        @torch.no_grad()
+        def logits(src: Ints, dst: Ints) -> Floats:
+            ends = (table[torch.from_numpy(np.searchsorted(nodes, rows))] for rows in (src, dst))
+            return np.asarray(head(*ends).squeeze(1).double().numpy())
+
+        return logits
 
     def forward(self, nodes: Ints, read: Ints) -> Tensor:
         """f [R, width] of nodes [R] after the first `read` [R] snapshots, zeros after none."""

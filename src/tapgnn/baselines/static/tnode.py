@@ -33,62 +33,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.labelled_pairs import Pairs
-from tapgnn.baselines.shared.link_network import LinkHead
 from tapgnn.baselines.shared.row_table import look_up
 from tapgnn.baselines.static.embedding_method import Scorer, select, validation_auc
 from tapgnn.baselines.static.skipgram import WalkMethod
-from tapgnn.baselines.static.snapshots import SnapshotReader, Snapshots
+from tapgnn.baselines.static.snapshots import SnapshotNetwork, Snapshots
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks
 from tapgnn.data.negatives import rng_for
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Floats, Ints
-
-
-class SnapshotNetwork(nn.Module):
-    """The LSTM over the snapshots, and the head; logits are for the time after the last snapshot."""
-
-    def __init__(self, snapshots: Snapshots, width: int) -> None:
-        super().__init__()
-        self.snapshots = snapshots
-        self.reader, self.head = SnapshotReader(snapshots, width), LinkHead(width)
-
-    def loss(self, pairs: Pairs, rows: Ints) -> Tensor:
-        """Cross-entropy of chosen rows of the training pairs, each from the snapshots before it."""
-        complete = np.tile(np.searchsorted(self.snapshots.end, pairs.time[rows], side="left"), 2)
-        found = self.reader(np.concatenate([pairs.src[rows], pairs.dst[rows]]), complete)
-        logits = self.head(found[: len(rows)], found[len(rows) :])
-        return binary_cross_entropy_with_logits(logits, torch.from_numpy(pairs.label[rows]).to(logits.dtype))
-
-    @torch.no_grad()
-    def final(self, nodes: Ints) -> Tensor:
-        """f [R, width] of nodes after the last snapshot."""
-        pieces = np.array_split(nodes, len(nodes) // 4_096 + 1)
-        return torch.cat([self.reader(piece, np.full(len(piece), len(self.snapshots))) for piece in pieces])
-
-    @torch.no_grad()
-    def logits(self, src: Ints, dst: Ints) -> Floats:
-        """[Q] the logit of each pair."""
-        nodes, place = np.unique(np.concatenate([src, dst]), return_inverse=True)
-        found = self.final(nodes)[torch.from_numpy(place)]
-        return np.asarray(self.head(found[: len(src)], found[len(src) :]).double().numpy())
-
-
-def tabulate(network: SnapshotNetwork, number: Ints) -> Scorer:
-    """Logits from a table of the outputs after the last snapshot; all unseen nodes share its last row."""
-    # The LSTM changes even when it reads zeros, so an unseen node has an output of its own.
-    table, head = network.final(np.append(np.arange(network.snapshots.size[-1]), -1)), network.head
-
-    @torch.no_grad()
-    def logits(src: Ints, dst: Ints) -> Floats:
-        ends = (table[torch.from_numpy(look_up(number, rows, -1))] for rows in (src, dst))
-        return np.asarray(head(*ends).double().numpy())
-
-    return logits
+from tapgnn.events import Events, Ints
 
 
 @dataclass(eq=False)
@@ -114,7 +69,9 @@ class TNODE(WalkMethod):
             raise ConfigError(f"divisions must be positive and divide the largest, not {self.divisions}")
 
     def _learn(self, train: Events, train_pairs: Pairs, valid_pairs: Pairs) -> tuple[Scorer, Details]:
-        number = arrival_numbers(train)
+        # Nodes are numbered in order of first appearance; all that training does not see have the number -1.
+        arrived = Events.from_arrays(train.src, train.dst, train.time)
+        number = arrived.vocabulary.rows(np.arange(max(train.src.max(), train.dst.max()) + 1))
         numbered = [
             replace(pairs, src=look_up(number, pairs.src, -1), dst=look_up(number, pairs.dst, -1))
             for pairs in (train_pairs, valid_pairs)
@@ -122,7 +79,7 @@ class TNODE(WalkMethod):
         finest = max(self.divisions)
         every = _borders(train, finest)
         borders = np.unique(every)
-        snapshots = self._snapshots(Events(number[train.src], number[train.dst], train.time), borders)
+        snapshots = self._snapshots(arrived, borders)
         snapshots.align()
 
         def fit(division: int) -> Scorer:
@@ -130,7 +87,9 @@ class TNODE(WalkMethod):
             torch.manual_seed(self.seed)
             network = SnapshotNetwork(snapshots.coarsen(chosen), self.lstm_width)
             self._train(network, *numbered)
-            return tabulate(network, number)
+            # The LSTM changes even when it reads zeros, so an unseen node has an output of its own.
+            logits = network.scorer(np.arange(-1, len(arrived.vocabulary)))
+            return lambda src, dst: logits(look_up(number, src, -1), look_up(number, dst, -1))
 
         division, scorer, auc = select(self.divisions, fit, valid_pairs)
         return scorer, {"snapshots": division, "valid_auc": auc}
@@ -157,6 +116,7 @@ class TNODE(WalkMethod):
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
         rng = rng_for(self.seed, "training")
         best, best_auc = copy.deepcopy(network.state_dict()), -np.inf
+        asked = np.unique(np.concatenate([valid_pairs.src, valid_pairs.dst]))
         for step in range(1, self.steps + 1):
             rows = rng.choice(len(train_pairs), min(self.batch, len(train_pairs)), replace=False)
             loss = network.loss(train_pairs, rows)
@@ -165,18 +125,10 @@ class TNODE(WalkMethod):
             optimizer.step()
             if step % 10 == 0 or step == self.steps:
                 # Without validation events the last weights are the best.
-                auc = validation_auc(network.logits, valid_pairs) if len(valid_pairs) else float(step)
+                auc = validation_auc(network.scorer(asked), valid_pairs) if len(valid_pairs) else float(step)
                 if auc > best_auc:
                     best, best_auc = copy.deepcopy(network.state_dict()), auc
         network.load_state_dict(best)
-
-
-def arrival_numbers(events: Events) -> Ints:
-    """[N] the number of each row of the vocabulary in order of first appearance, -1 for one that does not occur."""
-    nodes, first = np.unique(np.column_stack([events.src, events.dst]), return_index=True)
-    number = np.full(int(nodes[-1]) + 1, -1, dtype=np.int64)
-    number[nodes[np.argsort(first)]] = np.arange(len(nodes))
-    return number
 
 
 def _borders(train: Events, parts: int) -> Ints:

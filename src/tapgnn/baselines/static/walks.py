@@ -50,8 +50,6 @@ class StaticGraph:
 
 def temporal_walks(graph: Adjacency, nodes: Ints, times: Floats, length: int, seed: int) -> Ints:
     """[W, length] the nodes after each start (v, t), -1 after the end of a walk."""
-    if length < 1:
-        raise ConfigError(f"the length of a temporal walk must be at least 1, not {length}")
     walks = np.full((len(nodes), length), -1, dtype=np.int64)
     starts = np.ascontiguousarray(nodes, dtype=np.int64), np.ascontiguousarray(times, dtype=np.float64)
     _walk_in_time(*starts, seed_key(seed), walks, graph.arena)
