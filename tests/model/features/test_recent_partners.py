@@ -1,0 +1,98 @@
+"""Recent partners: exact for pairs that one end remembers, whoever is a hub, and in both directions."""
+
+import numpy as np
+from hypothesis import given
+
+from tapgnn import Events
+from tapgnn.model.features.node_statistics import COUNT, RECENT, empty_statistics
+from tapgnn.model.features.recent_partners import (
+    COUNTS,
+    MET,
+    OWN_EVENTS,
+    PAIR_FACTS,
+    PAUSE,
+    TICKS,
+    empty_partners,
+    fold_partners,
+    pair_facts,
+    partner_keys,
+)
+from tapgnn.unfold import unfold
+from tapgnn.vocabulary import hash_ids
+
+from ...streams import streams
+
+
+def rows_after(log, slots):
+    """Rows [N, .] of partners, and messages [N], of every node of a log after its last event."""
+    view, nodes = unfold(log), len(log.vocabulary)
+    carried = np.tile(empty_partners(slots), (len(view.nodes), 1))
+    carried[:, 0] = partner_keys(log.vocabulary.hashes())[view.nodes]
+    counts = np.zeros((view.size, RECENT))
+    counts[:, COUNT] = view.degree()
+    rows = np.empty((view.size, carried.shape[1]))
+    fold_partners(view, view.owner(), view.seen, counts, carried, rows)
+    known, received = np.tile(empty_partners(slots), (nodes, 1)), np.zeros(nodes)
+    known[:, 0] = partner_keys(log.vocabulary.hashes())
+    known[view.nodes], received[view.nodes] = rows[view.chain[1:] - 1], counts[view.chain[1:] - 1, COUNT]
+    return known, received
+
+
+def facts_of(log, slots, src, dst, time):
+    known, received = rows_after(log, slots)
+    statistics = np.tile(empty_statistics(0), (2 * len(src), 1))
+    statistics[:, COUNT] = np.concatenate([received[src], received[dst]])
+    facts = np.empty((len(src), PAIR_FACTS))
+    pair_facts(known[np.concatenate([src, dst])], statistics, time, np.full(len(src), float(len(log))), 1.0, facts)
+    return facts
+
+
+def expected_facts(log, u, v, time):
+    """The same by its definition, straight from the log."""
+    forth, back = (log.src == u) & (log.dst == v), (log.src == v) & (log.dst == u)
+    both = np.flatnonzero(forth | back)
+    facts = np.zeros(PAIR_FACTS)
+    if len(both):
+        last = log.time[both[-1]]
+        later = log.time > last
+        facts[MET] = 1.0
+        facts[PAUSE], facts[TICKS] = np.log1p(time - last), np.log1p(later.sum())
+        for end, node in enumerate((u, v)):
+            own = ((log.src == node) & later).sum() + ((log.dst == node) & later).sum()
+            facts[OWN_EVENTS + end] = np.log1p(own)
+        facts[COUNTS : COUNTS + 2] = np.log1p([forth.sum(), back.sum()])
+    return facts
+
+
+@given(streams())
+def test_with_slots_for_everybody_the_facts_of_every_pair_are_exact(log):
+    nodes = len(log.vocabulary)
+    src, dst = (np.repeat(np.arange(nodes), nodes), np.tile(np.arange(nodes), nodes))
+    time = float(log.time[-1]) + 1.5
+    found = facts_of(log, nodes, src, dst, np.full(len(src), time))
+    wanted = np.array([expected_facts(log, u, v, time) for u, v in zip(src, dst, strict=True)])
+    np.testing.assert_allclose(found, wanted, atol=1e-12)
+
+
+def test_a_hub_forgets_but_its_customers_remember():
+    log = Events.from_arrays([f"c{n}" for n in range(50)], ["hub"] * 50, np.arange(50.0))
+    customers, hub = log.vocabulary.rows([f"c{n}" for n in range(50)]), np.full(50, log.vocabulary.rows(["hub"])[0])
+    facts = facts_of(log, 4, customers, hub, np.full(50, 60.0))
+    assert facts[:, MET].all()
+    np.testing.assert_allclose(facts[:, PAUSE], np.log1p(60.0 - np.arange(50.0)))
+    # What the hub itself had done by then is forgotten: all of its events stand for those since.
+    assert facts[0, OWN_EVENTS + 1] == np.log1p(50)
+
+
+def test_the_partner_that_was_silent_longest_gives_way():
+    log = Events.from_arrays(["a"] * 5, ["b", "c", "b", "d", "e"], np.arange(5.0))
+    known, _ = rows_after(log, 2)
+    kept = known[log.vocabulary.rows(["a"])[0], 1::6]
+    assert set(kept) == set(partner_keys(hash_ids(["d", "e"])))
+
+
+def test_nodes_that_nobody_knows_have_not_met():
+    rows = np.tile(empty_partners(3), (2, 1))
+    facts = np.empty((1, PAIR_FACTS))
+    pair_facts(rows, np.tile(empty_statistics(0), (2, 1)), np.ones(1), np.ones(1), 1.0, facts)
+    assert (facts == 0).all()
