@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from tapgnn import __version__
 from tapgnn.model import Config
+from tapgnn.online.answers import BatchReceipt, Explanation, ScoredBatch
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.ingest import Outcome, Receipt
 from tapgnn.online.engine.queries import LiveView
@@ -48,8 +49,8 @@ class Routes:
         writing = {**reading, **openapi.problems(403, 409)}
         viewing = openapi.problems(422, 429, 503)
         table: tuple[tuple[str, type[ScopedRoute], Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
-            ("/events", WriteRoute, self.observe, schemas.ObserveResponse, writing, openapi.events_body(event)),
-            ("/score-then-observe", WriteRoute, self.score_then_observe, schemas.ScoreThenObserveResponse, writing,
+            ("/events", WriteRoute, self.observe, BatchReceipt, writing, openapi.events_body(event)),
+            ("/score-then-observe", WriteRoute, self.score_then_observe, ScoredBatch, writing,
              openapi.events_body(event)),
             ("/score", ReadRoute, self.score, schemas.ScoreResponse, reading,
              openapi.body("ScoreBody", {"pairs": [pair]})),
@@ -57,7 +58,7 @@ class Routes:
              openapi.body("EmbedBody", {"nodes": ["a00001"]})),
             ("/rank", ReadRoute, self.rank, schemas.RankResponse, reading,
              openapi.body("RankBody", {"src": "a00001", "k": 5})),
-            ("/explain", ReadRoute, self.explain, schemas.ExplainResponse, reading,
+            ("/explain", ReadRoute, self.explain, Explanation, reading,
              openapi.body("ExplainBody", {**pair, "limit": 5})),
             ("/node", ReadRoute, self.node, schemas.NodeResponse, reading,
              openapi.body("NodeBody", {"node": "a00001"})),
@@ -158,23 +159,8 @@ class Routes:
         """The past events that moved the score of a link most, with signed shares."""
         body = await self._body(request, "explain")
         src, dst, limit = body["src"], body["dst"], body.get("limit", 10)
-
-        def answer() -> dict[str, Any]:
-            found, time = self.service.insights.explain(src, dst, body.get("time"), limit)
-            return {
-                "src": src,
-                "dst": dst,
-                "time": time,
-                "probability": found.probability,
-                "logit": found.logit,
-                "base": found.base,
-                "older": found.older,
-                "causes": [vars(cause) for cause in found.causes],
-                "events_in_window": found.remembered,
-                "events_in_total": found.events,
-            }
-
-        return _json(await self.service.read(answer))
+        found = await self.service.read(lambda: self.service.insights.explain(src, dst, body.get("time"), limit))
+        return _json({**vars(found), "causes": [vars(cause) for cause in found.causes]})
 
     async def node(self, request: Request) -> Response:
         """A node's card: its history, how its embedding moved, similar nodes, suggested links."""

@@ -154,16 +154,6 @@ class Problem(TypedDict):
     ]
 
 
-class ObserveResponse(TypedDict):
-    """The receipt of a batch that is durable and applied."""
-
-    accepted: Annotated[int, Field(description="Events added to the journal.")]
-    duplicate: Annotated[bool, Field(description="The batch was in the journal already; nothing was done.")]
-    late: Annotated[int, Field(description="Events older than the clock, merged into the present instant.")]
-    held: Annotated[int, Field(description="Events that wait for their instant to close.")]
-    position: Annotated[int, Field(description="The position of the batch in the journal.")]
-
-
 class UndoResponse(TypedDict):
     """What was undone."""
 
@@ -175,17 +165,6 @@ class ScoreResponse(TypedDict):
 
     probabilities: list[float]
     time: Annotated[float, Field(description="The time of pairs without one.")]
-
-
-class ScoreThenObserveResponse(TypedDict):
-    """Scores of events from before the model learnt of them, and the receipt."""
-
-    probabilities: list[float]
-    risks: Annotated[
-        list[float] | None,
-        Field(description="Predicted probability of the rare label, where the model has a classifier."),
-    ]
-    receipt: ObserveResponse
 
 
 class EmbedResponse(TypedDict):
@@ -217,28 +196,6 @@ class TimedLink(TypedDict):
     src: str | int
     dst: str | int
     time: float
-
-
-class CauseItem(TimedLink):
-    """A past event and what it did to the score."""
-
-    effect: Annotated[float, Field(description="Logit with it minus logit without it; positive raised the score.")]
-    share: Annotated[float, Field(description="The effect over the sum of all absolute effects.")]
-    embedding: Annotated[float, Field(description="What it adds to the logit through the last layer's sums.")]
-    without: Annotated[float, Field(description="The probability without the event.")]
-    exact: Annotated[bool, Field(description="False where an event older than the window would be needed.")]
-
-
-class ExplainResponse(TimedLink):
-    """Why a link has its score."""
-
-    probability: float
-    logit: float
-    base: Annotated[float, Field(description="The logit with empty sums in the last layer.")]
-    older: Annotated[float, Field(description="What all events before the window add through the sums.")]
-    causes: list[CauseItem]
-    events_in_window: Annotated[int, Field(description="Past events of the two nodes in the window.")]
-    events_in_total: Annotated[int, Field(description="All past events of the two nodes.")]
 
 
 class RecentEvent(TimedLink):
