@@ -93,7 +93,8 @@ class RankBody(RequestBody):
     src: NodeId
     k: Annotated[int, Field(ge=1, le=1_000)] = 10
     time: QueryTime = None
-    candidates: Nodes | None = None
+    # Left out, it is None; a null that is sent is refused.
+    candidates: Annotated[Nodes, Field(default=None)]
 
 
 class ExplainBody(RequestBody):
