@@ -15,11 +15,10 @@ from __future__ import annotations
 import itertools
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from tapgnn.errors import ConfigError, ServerError
+from tapgnn.online.answers import BatchReceipt, Cause, Explanation, ScoredBatch
 from tapgnn.vocabulary import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
@@ -31,56 +30,6 @@ OUTCOME_UNKNOWN = "urn:tapgnn:problem:outcome-unknown"
 # What must not be resent without a number when it may have been taken in.
 NOT_IDEMPOTENT = ("/v1/events", "/v1/score-then-observe", "/v1/retract")
 MOST_PAIRS = 10_000
-
-
-@dataclass(frozen=True)
-class BatchReceipt:
-    """What became of a batch; see `tapgnn.online.Receipt`."""
-
-    accepted: int
-    duplicate: bool
-    late: int
-    held: int
-    position: int
-
-
-@dataclass(frozen=True)
-class ScoredBatch:
-    """Probabilities [E] of events from before the model learnt of them (none for a duplicate), and risks [E]."""
-
-    probabilities: list[float]
-    risks: list[float] | None
-    receipt: BatchReceipt
-
-
-@dataclass(frozen=True)
-class ExplanationCause:
-    """A past event and what it did to a score; see `tapgnn.online.explain.link_explanation.Cause`."""
-
-    src: Id
-    dst: Id
-    time: float
-    effect: float
-    share: float
-    embedding: float
-    without: float
-    exact: bool
-
-
-@dataclass(frozen=True)
-class LinkExplanation:
-    """Why a link has its score."""
-
-    src: Id
-    dst: Id
-    time: float
-    probability: float
-    logit: float
-    base: float
-    older: float
-    causes: list[ExplanationCause]
-    events_in_window: int
-    events_in_total: int
 
 
 class Client:
@@ -109,7 +58,7 @@ class Client:
     def __enter__(self) -> Client:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -148,10 +97,10 @@ class Client:
         found = self._request("/v1/rank", body)["destinations"]
         return [(entry["dst"], entry["probability"]) for entry in found]
 
-    def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> LinkExplanation:
+    def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> Explanation:
         """The past events that moved the score of a link most."""
         answer = self._request("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
-        return LinkExplanation(**{**answer, "causes": [ExplanationCause(**cause) for cause in answer["causes"]]})
+        return Explanation(**{**answer, "causes": [Cause(**cause) for cause in answer["causes"]]})
 
     def retract(self, position: int, index: int) -> int:
         """Undo one event, by the position of its receipt and its index in the batch; gives the number of events, 1."""

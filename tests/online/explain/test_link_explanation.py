@@ -50,7 +50,7 @@ def test_the_parts_add_up_to_the_score(kernel, data):
         expected = float(model.score(state, log.src[-1:], log.dst[-1:], when))
     assert found.logit == pytest.approx(expected, abs=1e-9)
     assert found.older == 0.0
-    assert found.remembered == found.events == len(found.causes)
+    assert found.events_in_window == found.events_in_total == len(found.causes)
     whole = found.base + sum(cause.embedding for cause in found.causes)
     assert whole == pytest.approx(found.logit, abs=1e-8)
     assert sum(abs(cause.share) for cause in found.causes) == pytest.approx(1.0) or not any(

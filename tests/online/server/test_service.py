@@ -163,13 +163,10 @@ def test_a_source_that_fails_stops_the_server_and_says_why(model, tmp_path):
 
 def test_whatever_breaks_behind_the_server_stops_it(model, tmp_path):
     class Broken:
-        name = "broken"
+        name, lag = "broken", None
 
         def run(self, deliver, places, stop):
             raise ZeroDivisionError
-
-        def lag(self):
-            return None
 
     service = Service(lambda: Engine.open(model, tmp_path / "state.db"), ServerSettings(window=100), [Broken()])
     listening = listen("127.0.0.1", 0)

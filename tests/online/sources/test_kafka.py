@@ -42,7 +42,7 @@ def test_a_topic_is_read_once_across_restarts_and_the_broker_keeps_no_offset(clu
         produce(producer, "payments", range(8, 10))
         sink.wait(10)
     assert sink.rows == [event(number) for number in range(10)]
-    assert source.lag() == 0
+    assert source.lag == 0
     consumer = confluent_kafka.Consumer({"bootstrap.servers": servers, "group.id": "tapgnn"})
     kept = consumer.committed([confluent_kafka.TopicPartition("payments", 0)], timeout=10)
     consumer.close()

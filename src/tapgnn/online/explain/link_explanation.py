@@ -17,8 +17,6 @@ A node with no event in the window is taken as it is. Events that the engine hol
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -26,6 +24,7 @@ from torch import Tensor
 from tapgnn.events import Events
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
+from tapgnn.online.answers import Cause, Explanation
 from tapgnn.online.explain.event_window import Excerpt, Window, excerpt
 from tapgnn.online.explain.leave_one_out import CopiedRows, NodeHistory
 from tapgnn.online.explain.received_messages import finish_read
@@ -33,37 +32,6 @@ from tapgnn.vocabulary import Id
 
 MOST_EVENTS = 512
 PATH = 128
-
-
-@dataclass(frozen=True)
-class Cause:
-    """A past event and what it did; `exact` is False where an event older than the window would be needed to know."""
-
-    src: Id
-    dst: Id
-    time: float
-    effect: float
-    share: float
-    embedding: float
-    without: float
-    exact: bool
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The causes, strongest first, and what is left; `remembered` of `events` past events were looked at."""
-
-    logit: float
-    base: float
-    older: float
-    causes: list[Cause]
-    remembered: int
-    events: int
-
-    @property
-    def probability(self) -> float:
-        """The score."""
-        return float(torch.sigmoid(torch.tensor(self.logit, dtype=torch.float64)))
 
 
 def explain(
@@ -111,7 +79,9 @@ def explain(
         )
         for e in order
     ]
-    return Explanation(float(logits[0]), base, float(moved[-1]), causes, len(history), _count_events(history, sides))
+    logit, total = float(logits[0]), _count_events(history, sides)
+    probability = float(torch.sigmoid(logits[0]))
+    return Explanation(src, dst, time, probability, logit, base, float(moved[-1]), causes, len(history), total)
 
 
 def _count_events(history: Excerpt, sides: list[NodeHistory]) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ValidationError
 
 from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
-from tapgnn.online.server.schemas import events_adapter
+from tapgnn.online.server.schemas import events_body
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 # The magic numbers of compressed frames in an Arrow stream: LZ4, zstd.
@@ -26,7 +26,7 @@ class EventParser:
 
     def __init__(self, width: int, most: int, limit: int) -> None:
         self.width, self.most, self.limit = width, most, limit
-        self.adapter: TypeAdapter[Any] = events_adapter(width, most)
+        self.body = events_body(width, most)
 
     def parse(self, body: bytes, media_type: str) -> Columns:
         """The events of a body."""
@@ -41,7 +41,7 @@ class EventParser:
 
     def _json(self, body: bytes, what: str) -> Columns:
         try:
-            rows = self.adapter.validate_json(body)["events"]
+            rows = self.body.model_validate_json(body).events
         except ValidationError as error:
             raise self._problem(error, what) from None
         return _columns(rows)

@@ -13,8 +13,10 @@ from __future__ import annotations
 import json
 from http import HTTPStatus
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from tapgnn.errors import (
@@ -44,33 +46,42 @@ class HTTPProblemError(HTTPException):
         self.type = type
 
 
-def problem_response(error: HTTPException) -> Response:
+def problem_response(error: Exception) -> Response:
     """An error as problem details."""
-    body = {"title": HTTPStatus(error.status_code).phrase, "status": error.status_code, "detail": str(error.detail)}
-    kind = getattr(error, "type", None)
-    return Response(
-        json.dumps(body if kind is None else {**body, "type": kind}), error.status_code, error.headers, MEDIA_TYPE
-    )
+    problem = problem_from(error)
+    status, kind = problem.status_code, getattr(problem, "type", None)
+    body = {"title": HTTPStatus(status).phrase, "status": status, "detail": str(problem.detail)}
+    return Response(json.dumps(body if kind is None else {**body, "type": kind}), status, problem.headers, MEDIA_TYPE)
 
 
-def problem_from(error: TapgnnError) -> HTTPProblemError:
-    """An error of the library as a problem.
+def problem_from(error: Exception) -> HTTPException:
+    """Any error as a problem.
 
-    Late events and events that cannot be undone are a conflict (409), invalid input is 422, anything else 503.
+    Late events and events that cannot be undone are a conflict (409), invalid input is 422, any other error of the
+    library 503, and what nobody expected 500.
     """
-    detail = " ".join(str(error).split())
-    if isinstance(error, OverloadError):
-        return HTTPProblemError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
-    if isinstance(error, LateEventError | IrrevocableError):
-        return HTTPProblemError(409, detail)
-    if isinstance(error, EventError | QueryError | ConfigError):
-        return HTTPProblemError(422, detail)
-    later = {"Retry-After": str(RETRY_SECONDS)}
-    if isinstance(error, UnavailableError):
-        return HTTPProblemError(503, detail, later, NOTHING_TAKEN)
-    if isinstance(error, OutcomeUnknownError):
-        return HTTPProblemError(503, detail, later, OUTCOME_UNKNOWN)
-    return HTTPProblemError(503, f"the server cannot do this now: {detail}", later)
+    detail, later = " ".join(str(error).split()), {"Retry-After": str(RETRY_SECONDS)}
+    match error:
+        case HTTPException():
+            return error
+        case RequestValidationError():
+            fault = error.errors()[0]
+            return HTTPProblemError(422, f"{fault['loc'][-1]}: {fault['msg']}")
+        case ClientDisconnect():
+            return HTTPProblemError(400, "the connection closed in the middle of the body")
+        case OverloadError():
+            return HTTPProblemError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
+        case LateEventError() | IrrevocableError():
+            return HTTPProblemError(409, detail)
+        case EventError() | QueryError() | ConfigError():
+            return HTTPProblemError(422, detail)
+        case UnavailableError():
+            return HTTPProblemError(503, detail, later, NOTHING_TAKEN)
+        case OutcomeUnknownError():
+            return HTTPProblemError(503, detail, later, OUTCOME_UNKNOWN)
+        case TapgnnError():
+            return HTTPProblemError(503, f"the server cannot do this now: {detail}", later)
+    return HTTPProblemError(500, "internal error; see the server log")
 
 
 def problem_in_body(error: ValidationError, what: str = "the body") -> HTTPProblemError:

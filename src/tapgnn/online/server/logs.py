@@ -36,9 +36,7 @@ def log_as_json(level: str = "info", stream: TextIO | None = None) -> None:
         raise ConfigError(f"a log level is one of {', '.join(LEVELS)}, not {level!r}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name in ("tapgnn", "uvicorn", "uvicorn.error"):
+    for name in ("tapgnn", "uvicorn"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())
-    logging.getLogger("uvicorn.error").handlers = []
-    logging.getLogger("uvicorn.error").propagate = True

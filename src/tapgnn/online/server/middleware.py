@@ -15,15 +15,16 @@ import asyncio
 import ipaddress
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from pydantic import BaseModel
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
@@ -56,32 +57,27 @@ class Limits:
 
 
 class ScopedRoute(APIRoute):
-    """A route that needs the scope it declares; without a declaration it is served to nobody."""
+    """A route that needs the scope it declares: none ("open"), any ("read"), or "write".
 
-    access: ClassVar[Access | None] = None
+    Without a declaration it is served to nobody. `body` is the model of a JSON body, for the OpenAPI document.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        endpoint: Callable[..., Any],
+        *,
+        access: Access | None = None,
+        body: type[BaseModel] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(path, endpoint, **options)
+        self.access, self.body = access, body
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request that the middleware admits, and refuse any other before its body is read."""
         scope["tapgnn.admit"](self)
         await super().handle(scope, receive, send)
-
-
-class OpenRoute(ScopedRoute):
-    """A route that needs no token."""
-
-    access = "open"
-
-
-class ReadRoute(ScopedRoute):
-    """A route that needs a token of any scope."""
-
-    access = "read"
-
-
-class WriteRoute(ScopedRoute):
-    """A route that needs a token with scope write."""
-
-    access = "write"
 
 
 class AccessMiddleware:
@@ -92,7 +88,7 @@ class AccessMiddleware:
     ) -> None:
         for route in app.routes:
             if not isinstance(route, ScopedRoute) or route.access is None:
-                raise ConfigError(f"{route} declares no scope; add it as an OpenRoute, a ReadRoute or a WriteRoute")
+                raise ConfigError(f"{route} declares no scope; add it as a ScopedRoute with access open, read or write")
         self.app, self._tokens, self._limits, self._answered = app, tokens, limits, answered
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -190,35 +186,28 @@ class _Body:
 
     async def receive(self) -> Message:
         """The next piece."""
-        message = await self._next_message(self._receive())
-        if message["type"] == "http.request":
-            self.size += len(message.get("body", b""))
-            self.ended = not message.get("more_body", False)
-            if self.size > self._limits.body:
-                raise self._too_long()
-        else:
-            self.ended = True
+        message = await self._next_message()
+        if self.size > self._limits.body:
+            raise self._too_long()
         return message
 
     async def discard(self) -> None:
         """Read on for a while, so that a client that still sends gets the response."""
         with suppress(HTTPProblemError):
             while not self.ended and self.size < 8 * self._limits.body:
-                message = await self._next_message(self._receive())
-                self.size += len(message.get("body", b""))
-                self.ended = message["type"] != "http.request" or not message.get("more_body", False)
+                await self._next_message()
 
-    async def _next_message(self, message: Awaitable[Message]) -> Message:
-        if self.ended:
-            # After the body only a disconnect can come, at any time.
-            return await message
+    async def _next_message(self) -> Message:
+        # After the body only a disconnect can come, at any time.
+        patience = None if self.ended else self._limits.seconds
         try:
-            return await asyncio.wait_for(message, self._limits.seconds)
+            message = await asyncio.wait_for(self._receive(), patience)
         except TimeoutError:
             self.ended = True
-            raise HTTPProblemError(
-                408, f"the rest of the body did not arrive within {self._limits.seconds:g} s"
-            ) from None
+            raise HTTPProblemError(408, f"the rest of the body did not arrive within {patience:g} s") from None
+        self.size += len(message.get("body", b""))
+        self.ended = not message.get("more_body", False)
+        return message
 
     def _too_long(self) -> HTTPProblemError:
         return HTTPProblemError(413, f"a body may hold {self._limits.body:,} bytes; send several requests")

@@ -20,10 +20,11 @@ from tapgnn.errors import QueryError
 from tapgnn.events import Events
 from tapgnn.model import Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
+from tapgnn.online.answers import Explanation
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.queries import LiveView
 from tapgnn.online.explain.event_window import Window, excerpt
-from tapgnn.online.explain.link_explanation import Explanation, explain
+from tapgnn.online.explain.link_explanation import explain
 from tapgnn.vocabulary import Id, Vocabulary
 
 MAP_NODES = 300
@@ -62,12 +63,12 @@ class NodeInsights:
             self._vocabulary = None
             self._follow(live.model.vocabulary)
 
-    def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> tuple[Explanation, float]:
-        """Why a link has its score, and the time of the score."""
+    def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> Explanation:
+        """Why a link has its score, now or at a later time."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
             when = live.now if time is None else time
-            return explain(live.model, live.where, self.window, src, dst, when, limit, live.held), when
+            return explain(live.model, live.where, self.window, src, dst, when, limit, live.held)
 
     def card(self, node: Id, most: int = 50) -> dict[str, Any]:
         """Statistics of a node, its latest events, drift, nearest nodes and suggested links."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
-from pydantic import TypeAdapter
+from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
+from tapgnn import __version__
 from tapgnn.online.server.event_parsing import ARROW, JSON, NDJSON
 from tapgnn.online.server.middleware import ScopedRoute
 from tapgnn.online.server.schemas import Problem
 
+TITLE = "tapgnn"
 REFERENCE = "#/components/schemas/{model}"
 ABOUT = """Scores, embeddings and rankings from a live temporal graph model, and the events that it learns from.
 
@@ -42,15 +45,15 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": REASONS[status], "content": content} for status in sorted({401, 421, *statuses})}
 
 
-def body(name: str, example: Any) -> dict[str, Any]:
+def body(kind: type[BaseModel], example: Any) -> dict[str, Any]:
     """The JSON request body of a route, for `openapi_extra`."""
-    schema = {"$ref": REFERENCE.format(model=name)}
+    schema = {"$ref": REFERENCE.format(model=kind.__name__)}
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
 
 
-def events_body(example: dict[str, Any]) -> dict[str, Any]:
+def events_body(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
     """The body of a route that takes events in three forms."""
-    described = body("EventsBody", {"events": [example]})
+    described = body(kind, {"events": [example]})
     described["requestBody"]["content"] |= {
         NDJSON: {"schema": {"type": "string", "description": "One event as a JSON object on each line."}},
         ARROW: {
@@ -60,20 +63,17 @@ def events_body(example: dict[str, Any]) -> dict[str, Any]:
     return described
 
 
-def openapi_document(app: FastAPI, bodies: dict[str, TypeAdapter[Any]], secured: bool) -> dict[str, Any]:
+def openapi_document(routes: Sequence[ScopedRoute], secured: bool) -> dict[str, Any]:
     """The whole document."""
-    found = get_openapi(title=app.title, version=app.version, description=ABOUT, routes=app.routes)
-    schemas = found.setdefault("components", {}).setdefault("schemas", {})
-    for adapter in (*bodies.values(), TypeAdapter(Problem)):
-        schema = adapter.json_schema(ref_template=REFERENCE)
-        schemas |= schema.pop("$defs", {})
-        schemas[schema["title"]] = schema
+    found = get_openapi(title=TITLE, version=__version__, description=ABOUT, routes=routes)
+    bodies: list[type[BaseModel]] = [Problem, *(route.body for route in routes if route.body is not None)]
+    _, schemas = models_json_schema([(kind, "validation") for kind in bodies], ref_template=REFERENCE)
+    found["components"]["schemas"] |= schemas["$defs"]
     for name in ("HTTPValidationError", "ValidationError"):
-        schemas.pop(name, None)
+        found["components"]["schemas"].pop(name, None)
     if secured:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-        scopes = {route.path: route.access for route in app.routes if isinstance(route, ScopedRoute)}
-        for path, item in found["paths"].items():
-            for operation in item.values():
-                operation["security"] = [] if scopes[path] == "open" else [{"token": [scopes[path]]}]
+        for route in routes:
+            for operation in found["paths"].get(route.path, {}).values():
+                operation["security"] = [] if route.access == "open" else [{"token": [route.access]}]
     return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -23,7 +23,7 @@ BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class ServerMetrics:
+class ServerMetrics(Collector):
     """The metrics of one server."""
 
     def __init__(self, queue: IngestQueue, sources: Sequence[EventSource], is_ready: Callable[[], bool]) -> None:
@@ -39,7 +39,8 @@ class ServerMetrics:
         self.applied = Histogram("tapgnn_apply_seconds", about, buckets=BUCKETS, **make)
         about = "Seconds from a request's first byte to the response."
         self.requests = Histogram("tapgnn_request_seconds", about, ["path"], buckets=BUCKETS, **make)
-        self.registry.register(_Gauges(queue, sources, is_ready))
+        self._queue, self._sources, self._is_ready = queue, sources, is_ready
+        self.registry.register(self)
 
     def add_batch(self, request: Request, outcome: Outcome) -> None:
         """Count a batch."""
@@ -64,14 +65,8 @@ class ServerMetrics:
         """All metrics, as Prometheus reads them."""
         return generate_latest(self.registry)
 
-
-class _Gauges(Collector):
-    """The present values."""
-
-    def __init__(self, queue: IngestQueue, sources: Sequence[EventSource], is_ready: Callable[[], bool]) -> None:
-        self._queue, self._sources, self._is_ready = queue, sources, is_ready
-
-    def collect(self) -> Iterable[GaugeMetricFamily]:
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """The present values."""
         queue = self._queue
         yield GaugeMetricFamily(
             "tapgnn_ready", "1 while events are accepted, as /readyz says.", float(self._is_ready())
@@ -83,9 +78,8 @@ class _Gauges(Collector):
             "tapgnn_source_lag", "What a source has not yet delivered, in bytes or messages.", labels=["source"]
         )
         for source in self._sources:
-            lag = source.lag()
-            if lag is not None:
-                behind.add_metric([source.name], lag)
+            if source.lag is not None:
+                behind.add_metric([source.name], source.lag)
         yield behind
         yield from self._engine()
 

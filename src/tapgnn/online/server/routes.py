@@ -3,81 +3,85 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Iterator
+from functools import partial
+from inspect import getdoc
 from time import perf_counter
 from typing import Annotated, Any
 
 import numpy as np
-from fastapi import APIRouter, Query, Request
-from pydantic import TypeAdapter, ValidationError
+from fastapi import Query, Request
+from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from tapgnn import __version__
 from tapgnn.model import Config
-from tapgnn.online.engine.engine import Engine
+from tapgnn.online.answers import BatchReceipt, Explanation, ScoredBatch
 from tapgnn.online.engine.ingest import Outcome, Receipt
 from tapgnn.online.engine.queries import LiveView
 from tapgnn.online.server import openapi, schemas
 from tapgnn.online.server.event_parsing import JSON, EventParser
 from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
-from tapgnn.online.server.middleware import ReadRoute, ScopedRoute, WriteRoute
+from tapgnn.online.server.middleware import Access, ScopedRoute
 from tapgnn.online.server.service import Service
 
 Producer = Annotated[
     str | None, Query(min_length=1, max_length=200, description="The sender; with a sequence, a batch counts once.")
 ]
 Sequence = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The number that the producer gave the batch.")]
+# How the work of a request is run: in a reader thread, as an undo, or at once.
+Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class Routes:
-    """The handlers, over one service that serves a model of this configuration."""
+    """The handlers, over one service that serves a model of this configuration.
+
+    Those that a runner runs get the validated body, where there is one; what they return is sent as JSON.
+    """
 
     def __init__(self, service: Service, config: Config) -> None:
         self.service, self.config = service, config
         settings = service.settings
         self.parser = EventParser(config.edge_features, settings.events, settings.limits.body)
-        self.bodies: dict[str, TypeAdapter[Any]] = {"events": self.parser.adapter, **schemas.BODIES}
 
-    def add_to(self, router: APIRouter) -> None:
-        """Add all routes, each with its scope and its description."""
+    def routes(self) -> Iterator[ScopedRoute]:
+        """All routes, each with its scope and its description."""
         event: dict[str, Any] = {"src": "a00001", "dst": "m0001", "time": self.config.origin + 2 * self.config.span}
         if self.config.edge_features:
             event["features"] = [0.0] * self.config.edge_features
-        pair = {"src": "a00001", "dst": "m0001"}
-        reading = openapi.problems(400, 408, 413, 415, 422, 429, 503)
-        writing = {**reading, **openapi.problems(403, 409)}
-        viewing = openapi.problems(422, 429, 503)
-        table: tuple[tuple[str, type[ScopedRoute], Any, Any, dict[int | str, Any], dict[str, Any] | None], ...] = (
-            ("/events", WriteRoute, self.observe, schemas.ObserveResponse, writing, openapi.events_body(event)),
-            ("/score-then-observe", WriteRoute, self.score_then_observe, schemas.ScoreThenObserveResponse, writing,
-             openapi.events_body(event)),
-            ("/score", ReadRoute, self.score, schemas.ScoreResponse, reading,
-             openapi.body("ScoreBody", {"pairs": [pair]})),
-            ("/embed", ReadRoute, self.embed, schemas.EmbedResponse, reading,
-             openapi.body("EmbedBody", {"nodes": ["a00001"]})),
-            ("/rank", ReadRoute, self.rank, schemas.RankResponse, reading,
-             openapi.body("RankBody", {"src": "a00001", "k": 5})),
-            ("/explain", ReadRoute, self.explain, schemas.ExplainResponse, reading,
-             openapi.body("ExplainBody", {**pair, "limit": 5})),
-            ("/node", ReadRoute, self.node, schemas.NodeResponse, reading,
-             openapi.body("NodeBody", {"node": "a00001"})),
-            ("/retract", WriteRoute, self.retract, schemas.UndoResponse, writing,
-             openapi.body("RetractBody", {"position": 1, "index": 0})),
-            ("/erase", WriteRoute, self.erase, schemas.UndoResponse, writing,
-             openapi.body("EraseBody", {"node": "a00001"})),
-            ("/model", ReadRoute, self.model, schemas.ModelResponse, viewing, None),
-            ("/live", ReadRoute, self.live, schemas.LiveResponse, viewing, None),
-            ("/map", ReadRoute, self.map, schemas.MapResponse, viewing, None),
+        pair, events = {"src": "a00001", "dst": "m0001"}, self.parser.body
+        query, read, undo = self._query, self.service.read, self.service.undo
+        table: tuple[tuple[str, Access, Runner | None, Callable[..., Any], type[BaseModel] | None, Any, Any], ...] = (
+            ("/events", "write", None, self.observe, events, event, BatchReceipt),
+            ("/score-then-observe", "write", None, self.score_then_observe, events, event, ScoredBatch),
+            ("/score", "read", query, self.score, schemas.ScoreBody, {"pairs": [pair]}, schemas.ScoreResponse),
+            ("/embed", "read", query, self.embed, schemas.EmbedBody, {"nodes": ["a00001"]}, schemas.EmbedResponse),
+            ("/rank", "read", query, self.rank, schemas.RankBody, {"src": "a00001", "k": 5}, schemas.RankResponse),
+            ("/explain", "read", read, self.explain, schemas.ExplainBody, {**pair, "limit": 5}, Explanation),
+            ("/node", "read", read, self.node, schemas.NodeBody, {"node": "a00001"}, schemas.NodeResponse),
+            ("/retract", "write", undo, self.retract, schemas.RetractBody, {"position": 1, "index": 0},
+             schemas.UndoResponse),
+            ("/erase", "write", undo, self.erase, schemas.EraseBody, {"node": "a00001"}, schemas.UndoResponse),
+            ("/model", "read", _at_once, self.model, None, None, schemas.ModelResponse),
+            ("/live", "read", _at_once, self.live, None, None, schemas.LiveResponse),
+            ("/map", "read", read, self.map, None, None, schemas.MapResponse),
         )  # fmt: skip
-        for path, kind, handler, answer, problems, extra in table:
-            router.add_api_route(
+        viewing = openapi.problems(422, 429, 503)
+        reading = {**viewing, **openapi.problems(400, 408, 413, 415)}
+        writing = {**reading, **openapi.problems(403, 409)}
+        for path, access, run, handler, body, example, response in table:
+            described = openapi.body if run is not None else openapi.events_body
+            yield ScopedRoute(
                 f"/v1{path}",
-                handler,
-                methods=["GET" if extra is None else "POST"],
-                response_model=answer,
-                responses=problems,
-                openapi_extra=extra,
-                route_class_override=kind,
+                handler if run is None else _endpoint(run, handler, body),
+                access=access,
+                body=body,
+                name=handler.__name__,
+                description=getdoc(handler),
+                methods=["GET" if body is None else "POST"],
+                response_model=response,
+                responses=viewing if body is None else writing if access == "write" else reading,
+                openapi_extra=None if body is None else described(body, example),
             )
 
     async def observe(self, request: Request, producer: Producer = None, sequence: Sequence = None) -> Response:
@@ -96,7 +100,7 @@ class Routes:
         scored = None if outcome.receipt.duplicate else outcome.probabilities
         risks = None if scored is None or outcome.risks is None else outcome.risks.tolist()
         probabilities = [] if scored is None else scored.tolist()
-        return _json({"probabilities": probabilities, "risks": risks, "receipt": _receipt(outcome.receipt)})
+        return _json(ScoredBatch(probabilities, risks, _receipt(outcome.receipt)))
 
     async def _observe(
         self, request: Request, producer: str | None, sequence: int | None, score: bool = False
@@ -107,90 +111,58 @@ class Routes:
         columns = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
         return await self.service.observe(columns, producer, sequence, score)
 
-    async def retract(self, request: Request) -> Response:
+    def retract(self, body: schemas.RetractBody) -> dict[str, Any]:
         """Undo one event: the model is then as if it had never come, and the journal holds no trace of it.
 
         The journal is replayed without it, which takes a while. Queries are answered meanwhile, events wait.
         """
-        body = await self._body(request, "retract")
-        return _json({"events": await self.service.undo(lambda engine: engine.retract(**body))})
+        return {"events": self.service.queue.engine.retract(body.position, body.index)}
 
-    async def erase(self, request: Request) -> Response:
+    def erase(self, body: schemas.EraseBody) -> dict[str, Any]:
         """Undo every event of a node, as `/v1/retract` does; a node without events is no error."""
-        body = await self._body(request, "erase")
-        return _json({"events": await self.service.undo(lambda engine: engine.erase(**body))})
+        return {"events": self.service.queue.engine.erase(body.node)}
 
-    async def score(self, request: Request) -> Response:
+    def score(self, body: schemas.ScoreBody) -> dict[str, Any]:
         """The probability of links, now or at a later time."""
-        pairs = (await self._body(request, "score"))["pairs"]
-
-        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
+        engine, pairs = self.service.queue.engine, body.pairs
+        with engine.live() as live:
             src, dst = ([pair[end] for pair in pairs] for end in ("src", "dst"))
-            times = np.array([_time(pair, live) for pair in pairs])
+            times = np.array([_time(pair.get("time"), live) for pair in pairs])
             return {"probabilities": engine.score(src, dst, times).tolist(), "time": live.now}
 
-        return await self._query(answer)
-
-    async def embed(self, request: Request) -> Response:
+    def embed(self, body: schemas.EmbedBody) -> dict[str, Any]:
         """Embeddings of nodes, now or at a later time; a node never seen gets that of a new node."""
-        body = await self._body(request, "embed")
+        engine = self.service.queue.engine
+        with engine.live() as live:
+            time = _time(body.time, live)
+            known = (live.model.vocabulary.rows(body.nodes) >= 0).tolist()
+            return {"embeddings": engine.embed(body.nodes, time).tolist(), "known": known, "time": time}
 
-        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
-            nodes, time = body["nodes"], _time(body, live)
-            known = (live.model.vocabulary.rows(nodes) >= 0).tolist()
-            return {"embeddings": engine.embed(nodes, time).tolist(), "known": known, "time": time}
-
-        return await self._query(answer)
-
-    async def rank(self, request: Request) -> Response:
+    def rank(self, body: schemas.RankBody) -> dict[str, Any]:
         """The likeliest destinations of a source, best first."""
-        body = await self._body(request, "rank")
-
-        def answer(engine: Engine, live: LiveView) -> dict[str, Any]:
-            time = _time(body, live)
-            best = engine.rank(body["src"], time, body.get("k", 10), body.get("candidates"))
+        engine = self.service.queue.engine
+        with engine.live() as live:
+            time = _time(body.time, live)
+            best = engine.rank(body.src, time, body.k, body.candidates)
             found = [{"dst": name, "probability": probability} for name, probability in best]
-            return {"src": body["src"], "time": time, "destinations": found}
+            return {"src": body.src, "time": time, "destinations": found}
 
-        return await self._query(answer)
-
-    async def explain(self, request: Request) -> Response:
+    def explain(self, body: schemas.ExplainBody) -> Explanation:
         """The past events that moved the score of a link most, with signed shares."""
-        body = await self._body(request, "explain")
-        src, dst, limit = body["src"], body["dst"], body.get("limit", 10)
+        return self.service.insights.explain(body.src, body.dst, body.time, body.limit)
 
-        def answer() -> dict[str, Any]:
-            found, time = self.service.insights.explain(src, dst, body.get("time"), limit)
-            return {
-                "src": src,
-                "dst": dst,
-                "time": time,
-                "probability": found.probability,
-                "logit": found.logit,
-                "base": found.base,
-                "older": found.older,
-                "causes": [vars(cause) for cause in found.causes],
-                "events_in_window": found.remembered,
-                "events_in_total": found.events,
-            }
-
-        return _json(await self.service.read(answer))
-
-    async def node(self, request: Request) -> Response:
+    def node(self, body: schemas.NodeBody) -> dict[str, Any]:
         """A node's card: its history, how its embedding moved, similar nodes, suggested links."""
-        body = await self._body(request, "node")
-        return _json(await self.service.read(lambda: self.service.insights.card(body["node"])))
+        return self.service.insights.card(body.node)
 
-    async def map(self, request: Request) -> Response:
+    def map(self) -> dict[str, Any]:
         """Where the recently active nodes are on the principal plane of their embeddings."""
-        _check_query(request, ())
-        return _json(await self.service.read(lambda: self.service.insights.map()))
+        return self.service.insights.map()
 
-    async def live(self, request: Request) -> Response:
+    def live(self) -> dict[str, Any]:
         """Recent activity: throughput, latency, the newest and the riskiest events."""
-        _check_query(request, ())
         service, activity = self.service, self.service.activity
-        return _json({
+        return {
             "status": service.status(),
             "started": service.started,
             "total": activity.total,
@@ -201,13 +173,12 @@ class Routes:
             "latency": {kind: activity.latency(kind) for kind in ("observe", "score")},
             "newest": activity.newest(20),
             "riskiest": activity.riskiest(20),
-        })  # fmt: skip
+        }
 
-    async def model(self, request: Request) -> Response:
+    def model(self) -> dict[str, Any]:
         """The model that is served, the limits of requests, and the status of the engine."""
-        _check_query(request, ())
         config, settings, status = self.config, self.service.settings, self.service.status()
-        return _json({
+        return {
             "version": __version__,
             "model": status["model"],
             "kernel": config.kernel,
@@ -218,41 +189,47 @@ class Routes:
             "classifier": self.service.queue.engine.has_classifier,
             "limits": {"body": settings.limits.body, "events": settings.events, "queue": settings.queue},
             "status": status,
-        })  # fmt: skip
+        }
 
-    async def _query(self, answer: Callable[[Engine, LiveView], dict[str, Any]]) -> Response:
+    async def _query(self, work: Callable[[], Any]) -> Any:
         """Answer a query to the engine, whose latency the page shows."""
-
-        def run() -> dict[str, Any]:
-            engine = self.service.queue.engine
-            with engine.live() as live:
-                return answer(engine, live)
-
         start = perf_counter()
-        found = await self.service.read(run)
+        found = await self.service.read(work)
         self.service.activity.add_query(perf_counter() - start)
-        return _json(found)
+        return found
 
-    async def _body(self, request: Request, kind: str) -> dict[str, Any]:
-        """The validated JSON body of a request."""
+
+async def _at_once(work: Callable[[], Any]) -> Any:
+    return work()
+
+
+def _endpoint(run: Runner, handler: Callable[..., Any], body: type[BaseModel] | None) -> Callable[..., Any]:
+    async def endpoint(request: Request) -> Response:
         _check_query(request, ())
-        given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if given != JSON:
-            raise HTTPProblemError(415, f"Content-Type is {given[:80]!r}; send {JSON}")
-        try:
-            body: dict[str, Any] = self.bodies[kind].validate_json(await request.body())
-        except ValidationError as error:
-            raise problem_in_body(error) from None
-        return body
+        given = () if body is None else (await _validated(request, body),)
+        return _json(await run(partial(handler, *given)))
+
+    return endpoint
 
 
-def _receipt(receipt: Receipt) -> dict[str, Any]:
-    return {name: value for name, value in vars(receipt).items() if name != "clock"}
+async def _validated(request: Request, kind: type[BaseModel]) -> BaseModel:
+    """The JSON body of a request."""
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if given != JSON:
+        raise HTTPProblemError(415, f"Content-Type is {given[:80]!r}; send {JSON}")
+    try:
+        return kind.model_validate_json(await request.body())
+    except ValidationError as error:
+        raise problem_in_body(error) from None
 
 
-def _time(query: dict[str, Any], live: LiveView) -> float:
+def _receipt(receipt: Receipt) -> BatchReceipt:
+    return BatchReceipt(receipt.accepted, receipt.duplicate, receipt.late, receipt.held, receipt.position)
+
+
+def _time(time: float | None, live: LiveView) -> float:
     """The time of a query, or now."""
-    return live.now if query.get("time") is None else float(query["time"])
+    return live.now if time is None else time
 
 
 def _check_query(request: Request, known: tuple[str, ...]) -> None:
@@ -264,4 +241,5 @@ def _check_query(request: Request, known: tuple[str, ...]) -> None:
 
 
 def _json(value: Any) -> Response:
-    return Response(json.dumps(value, allow_nan=False, ensure_ascii=False), media_type=JSON)
+    """A response; types of `tapgnn.online.answers` are written as objects."""
+    return Response(json.dumps(value, allow_nan=False, ensure_ascii=False, default=vars), media_type=JSON)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, NotRequired
 
-from pydantic import ConfigDict, Field, GetCoreSchemaHandler, TypeAdapter, with_config
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, create_model, with_config
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
@@ -40,11 +40,18 @@ Time = Annotated[
     _Message("a time is a finite number below 2^53 in the unit of the model's log"),
 ]
 QueryTime = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
+Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
 Feature = Annotated[float, Field(ge=-FEATURE_LIMIT, le=FEATURE_LIMIT)]
 
 
-def event_type(width: int) -> Any:
-    """The type of an event with `width` features; a model without features takes none."""
+class RequestBody(BaseModel):
+    """A JSON body of a request."""
+
+    model_config = STRICT
+
+
+def events_body(width: int, most: int) -> Any:
+    """The body of /v1/events: at most so many events with `width` features; a model without features takes none."""
     fields: dict[str, Any] = {
         "src": NodeId,
         "dst": NodeId,
@@ -53,14 +60,9 @@ def event_type(width: int) -> Any:
     }
     if width:
         fields["features"] = Annotated[list[Feature], Field(min_length=width, max_length=width)]
-    return with_config(STRICT)(TypedDict("Event", fields))  # type: ignore[operator]
-
-
-def events_adapter(width: int, most: int) -> TypeAdapter[Any]:
-    """Validates the body of /v1/events."""
-    kind = event_type(width)
-    rows: Any = Annotated[list[kind], Field(min_length=1, max_length=most)]  # type: ignore[valid-type]
-    return TypeAdapter(with_config(STRICT)(TypedDict("EventsBody", {"events": rows})))  # type: ignore[operator]
+    event: Any = with_config(STRICT)(TypedDict("Event", fields))  # type: ignore[operator]
+    rows = Annotated[list[event], Field(min_length=1, max_length=most)]
+    return create_model("EventsBody", __config__=STRICT, events=(rows, ...))
 
 
 @with_config(STRICT)
@@ -72,96 +74,67 @@ class Pair(TypedDict):
     time: NotRequired[QueryTime]
 
 
-@with_config(STRICT)
-class ScoreBody(TypedDict):
+class ScoreBody(RequestBody):
     """Links to score."""
 
     pairs: Annotated[list[Pair], Field(min_length=1, max_length=MOST_QUERIES)]
 
 
-@with_config(STRICT)
-class EmbedBody(TypedDict):
+class EmbedBody(RequestBody):
     """Nodes to embed."""
 
-    nodes: Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
-    time: NotRequired[QueryTime]
+    nodes: Nodes
+    time: QueryTime = None
 
 
-@with_config(STRICT)
-class RankBody(TypedDict):
+class RankBody(RequestBody):
     """A source whose likeliest destinations are wanted, among all candidates of the model or those given."""
 
     src: NodeId
-    k: NotRequired[Annotated[int, Field(ge=1, le=1_000)]]
-    time: NotRequired[QueryTime]
-    candidates: NotRequired[Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]]
+    k: Annotated[int, Field(ge=1, le=1_000)] = 10
+    time: QueryTime = None
+    # Left out, it is None; a null that is sent is refused.
+    candidates: Annotated[Nodes, Field(default=None)]
 
 
-@with_config(STRICT)
-class ExplainBody(TypedDict):
+class ExplainBody(RequestBody):
     """A link whose score is to be explained by past events."""
 
     src: NodeId
     dst: NodeId
-    time: NotRequired[QueryTime]
-    limit: NotRequired[Annotated[int, Field(ge=1, le=200)]]
+    time: QueryTime = None
+    limit: Annotated[int, Field(ge=1, le=200)] = 10
 
 
-@with_config(STRICT)
-class NodeBody(TypedDict):
+class NodeBody(RequestBody):
     """A node whose card is wanted."""
 
     node: NodeId
 
 
-@with_config(STRICT)
-class RetractBody(TypedDict):
+class RetractBody(RequestBody):
     """An event to undo: the position of its batch, from the receipt, and its index in the batch."""
 
     position: Annotated[int, Field(ge=1, le=2**63 - 1)]
     index: Annotated[int, Field(ge=0, le=2**31 - 1)]
 
 
-@with_config(STRICT)
-class EraseBody(TypedDict):
+class EraseBody(RequestBody):
     """A node to erase."""
 
     node: NodeId
 
 
-BODIES: dict[str, TypeAdapter[Any]] = {
-    "score": TypeAdapter(ScoreBody),
-    "embed": TypeAdapter(EmbedBody),
-    "rank": TypeAdapter(RankBody),
-    "explain": TypeAdapter(ExplainBody),
-    "node": TypeAdapter(NodeBody),
-    "retract": TypeAdapter(RetractBody),
-    "erase": TypeAdapter(EraseBody),
-}
-
-
-class Problem(TypedDict):
+class Problem(BaseModel):
     """Why a request was refused (RFC 9457)."""
 
     title: str
     status: int
     detail: str
-    type: NotRequired[
-        Annotated[
-            str,
-            Field(description=f"`{NOTHING_TAKEN}`: resend it. `{OUTCOME_UNKNOWN}`: resend it only with its sequence."),
-        ]
-    ]
-
-
-class ObserveResponse(TypedDict):
-    """The receipt of a batch that is durable and applied."""
-
-    accepted: Annotated[int, Field(description="Events added to the journal.")]
-    duplicate: Annotated[bool, Field(description="The batch was in the journal already; nothing was done.")]
-    late: Annotated[int, Field(description="Events older than the clock, merged into the present instant.")]
-    held: Annotated[int, Field(description="Events that wait for their instant to close.")]
-    position: Annotated[int, Field(description="The position of the batch in the journal.")]
+    type: Annotated[
+        str,
+        Field(description=f"`{NOTHING_TAKEN}`: resend it. `{OUTCOME_UNKNOWN}`: resend it only with its sequence."),
+    ] = "about:blank"
 
 
 class UndoResponse(TypedDict):
@@ -175,17 +148,6 @@ class ScoreResponse(TypedDict):
 
     probabilities: list[float]
     time: Annotated[float, Field(description="The time of pairs without one.")]
-
-
-class ScoreThenObserveResponse(TypedDict):
-    """Scores of events from before the model learnt of them, and the receipt."""
-
-    probabilities: list[float]
-    risks: Annotated[
-        list[float] | None,
-        Field(description="Predicted probability of the rare label, where the model has a classifier."),
-    ]
-    receipt: ObserveResponse
 
 
 class EmbedResponse(TypedDict):
@@ -217,28 +179,6 @@ class TimedLink(TypedDict):
     src: str | int
     dst: str | int
     time: float
-
-
-class CauseItem(TimedLink):
-    """A past event and what it did to the score."""
-
-    effect: Annotated[float, Field(description="Logit with it minus logit without it; positive raised the score.")]
-    share: Annotated[float, Field(description="The effect over the sum of all absolute effects.")]
-    embedding: Annotated[float, Field(description="What it adds to the logit through the last layer's sums.")]
-    without: Annotated[float, Field(description="The probability without the event.")]
-    exact: Annotated[bool, Field(description="False where an event older than the window would be needed.")]
-
-
-class ExplainResponse(TimedLink):
-    """Why a link has its score."""
-
-    probability: float
-    logit: float
-    base: Annotated[float, Field(description="The logit with empty sums in the last layer.")]
-    older: Annotated[float, Field(description="What all events before the window add through the sums.")]
-    causes: list[CauseItem]
-    events_in_window: Annotated[int, Field(description="Past events of the two nodes in the window.")]
-    events_in_total: Annotated[int, Field(description="All past events of the two nodes.")]
 
 
 class RecentEvent(TimedLink):

@@ -179,8 +179,8 @@ class Service:
             self.metrics.add_batch(request, answer.result())
             self.activity.add_batch(request, answer.result())
 
-    async def undo(self, work: Callable[[Engine], int]) -> int:
-        """Undo events, one request at a time; gives how many. Recent activity is cleared."""
+    async def undo(self, work: Callable[[], Answer]) -> Answer:
+        """Undo events, one request at a time. Recent activity is cleared."""
         if self._undoing:
             raise OverloadError(f"other events are being undone; retry in {UNDO_SECONDS} s", UNDO_SECONDS)
         engine = self.queue.engine
@@ -189,11 +189,11 @@ class Service:
         working.add_done_callback(lambda _: setattr(self, "_undoing", False))
         return await asyncio.wrap_future(working)
 
-    def _undo(self, work: Callable[[Engine], int], engine: Engine) -> int:
+    def _undo(self, work: Callable[[], Answer], engine: Engine) -> Answer:
         with engine.live() as live:
             before = live.live_state
         try:
-            return work(engine)
+            return work()
         finally:
             with engine.live() as live:
                 switched = live.live_state is not before

@@ -81,17 +81,12 @@ def address(listening: socket.socket) -> str:
 
 def listen(host: str, port: int) -> socket.socket:
     """A bound socket, so that a port in use is an error before anything starts."""
-    listening: socket.socket | None = None
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        listening = socket.socket(found[0], socket.SOCK_STREAM)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(found[4])
-        # From here on clients wait for the server instead of being refused.
-        listening.listen(1_024)
+        family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+        both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+        # It listens already: from here on clients wait for the server instead of being refused.
+        return socket.create_server(place, family=family, backlog=1_024, dualstack_ipv6=both)
     except (OSError, OverflowError) as error:
-        if listening is not None:
-            listening.close()
-        reason = getattr(error, "strerror", None) or str(error)
+        # `create_server` repeats the address in its message.
+        reason = (getattr(error, "strerror", None) or str(error)).partition(" (while ")[0]
         raise ConfigError(f"cannot listen on {host} port {port} ({reason}); pass --host and --port") from None
-    return listening

@@ -21,9 +21,8 @@ class EventSource(Protocol):
     """Something that delivers events until it ends or is told to stop."""
 
     name: str
+    lag: int | None
+    """How much is waiting (bytes, messages), None where it is unknown."""
 
     def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Deliver what comes after `offsets`; `deliver` returns when a batch is durable, and raises if refused."""
-
-    def lag(self) -> int | None:
-        """How much is waiting (bytes, messages), None where it is unknown."""

@@ -30,23 +30,17 @@ FORMATS = {".csv": "csv", ".tsv": "tsv", ".jsonl": "jsonl", ".ndjson": "jsonl", 
 class FileSource:
     """The lines of a growing file; looks for more every `pause` seconds."""
 
-    def __init__(
-        self, path: str | Path, format: str | None = None, skip_bad_rows: bool = False, pause: float = 0.2
-    ) -> None:
+    def __init__(self, path: str | Path, skip_bad_rows: bool = False, pause: float = 0.2) -> None:
         self.path = Path(path).resolve()
         self.name = f"file:{self.path}"
-        found = format or FORMATS.get(self.path.suffix.lower())
+        found = FORMATS.get(self.path.suffix.lower())
         if found is None:
             raise DataError(
                 f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file with one of these extensions"
             )
         self._parser: Callable[[], LineParser] = lambda: LineParser(self.path.name, found, skip_bad_rows)
         self._pause = pause
-        self._waiting: int | None = None
-
-    def lag(self) -> int | None:
-        """Bytes not yet delivered."""
-        return self._waiting
+        self.lag: int | None = None
 
     def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Follow the file, across rotations, until told to stop."""
@@ -77,7 +71,7 @@ class FileSource:
         rest = b""
         while not stop.is_set():
             block = stream.read(BLOCK)
-            self._waiting = max(os.fstat(stream.fileno()).st_size - at, 0)
+            self.lag = max(os.fstat(stream.fileno()).st_size - at, 0)
             if not block:
                 if self._is_gone(stream, at):
                     return
@@ -144,15 +138,11 @@ class FileSource:
 class StreamSource:
     """The lines of a stream that cannot be read twice, such as standard input; it ends when the stream does."""
 
-    def __init__(
-        self, stream: BinaryIO, format: str = "jsonl", name: str = "stdin", skip_bad_rows: bool = False
-    ) -> None:
-        self.name = name
-        self._stream, self._parser = stream, LineParser(name, format, skip_bad_rows)
+    name = "stdin"
+    lag: int | None = None
 
-    def lag(self) -> int | None:
-        """Unknown for a stream."""
-        return None
+    def __init__(self, stream: BinaryIO, format: str = "jsonl", skip_bad_rows: bool = False) -> None:
+        self._stream, self._parser = stream, LineParser(self.name, format, skip_bad_rows)
 
     def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Read to the end; a last line without a line end counts."""

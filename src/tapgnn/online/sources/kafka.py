@@ -45,11 +45,7 @@ class KafkaSource:
         self.name, self.topic, self.servers = f"kafka:{topic}", topic, servers
         self._skip = skip_bad_rows
         self._options, self._patience, self._refresh = options or {}, patience, refresh
-        self._waiting: int | None = None
-
-    def lag(self) -> int | None:
-        """Messages not yet delivered."""
-        return self._waiting
+        self.lag: int | None = None
 
     def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
         """Follow the topic until told to stop."""
@@ -134,9 +130,9 @@ class KafkaSource:
             columns = parsers[part].parse(values, messages[0].offset())
             if columns is not None:
                 deliver(columns, (self.name, part, messages[-1].offset() + 1))
-        self._waiting = self._behind(consumer, at)
+        self.lag = self._behind(consumer, at)
 
-    def _behind(self, consumer: Any, at: dict[int, int | None]) -> int | None:
+    def _behind(self, consumer: Any, at: dict[int, int | None]) -> int:
         behind = 0
         for part, offset in at.items():
             _, high = consumer.get_watermark_offsets(self._kafka.TopicPartition(self.topic, part), cached=True)

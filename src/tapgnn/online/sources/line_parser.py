@@ -1,8 +1,8 @@
 """Lines of a stream -> columns of events, by the rules of the file readers (`tapgnn.data`).
 
 Delimited text starts with a header with the usual column names. A line of JSON is one object with the same names; its
-features may also be in one list, `features`. A line that is not an event is an error that names it, or is counted where
-such lines are skipped.
+features may also be in one list, `features`. A line that is not an event is an error that names it, unless such lines
+are skipped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,6 @@ class LineParser:
         if format not in (*SEPARATORS, "jsonl"):
             raise DataError(f"{name}: a stream is csv, tsv or jsonl, not {format!r}")
         self.name, self.format, self.skip_bad_rows, self.place = name, format, skip_bad_rows, place
-        self.skipped = 0
-        self.first_skipped = ""
         self._columns: list[str] | None = None
         self._roles: ColumnRoles | None = None
 
@@ -50,26 +48,22 @@ class LineParser:
         """Columns of the events on these lines, the first of which is line `number`; None where there are none."""
         table = self._objects(lines, number) if self.format == "jsonl" else self._cells(lines, number)
         if not len(table.places):
-            self._reject(len(table.rejected), table.rejected[0] if table.rejected else None)
+            self._check(table.rejected[0] if table.rejected else None)
             return None
         roles = find_roles(self._source(), RequestedColumns()) if self._roles is None else self._roles
-        batch, bad, fault = convert_table(table, roles, self._source())
-        self._reject(bad, fault)
+        batch, _, fault = convert_table(table, roles, self._source())
+        self._check(fault)
         if not len(batch.time):
             return None
         columns = {"src": batch.src, "dst": batch.dst, "time": batch.time}
         rest = {"features": batch.features, "label": batch.labels}
         return columns | {name: column for name, column in rest.items() if column is not None}
 
-    def _reject(self, bad: int, fault: tuple[int, str] | None) -> None:
-        """Count rows that are not events, or stop at the first."""
-        if fault is None:
-            return
-        where = f"{self.name} {self.place} {fault[0]}: {fault[1]}"
-        if not self.skip_bad_rows:
-            raise DataError(f"{where}; fix the row or pass --skip-bad-rows")
-        self.skipped += bad
-        self.first_skipped = self.first_skipped or where
+    def _check(self, fault: tuple[int, str] | None) -> None:
+        """Stop at a row that is not an event, unless such rows are skipped."""
+        if fault is not None and not self.skip_bad_rows:
+            where = f"{self.name} {self.place} {fault[0]}"
+            raise DataError(f"{where}: {fault[1]}; fix the row or pass --skip-bad-rows")
 
     def _source(self) -> TableSource:
         return TableSource(

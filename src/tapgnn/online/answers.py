@@ -1,0 +1,66 @@
+"""What the live side answers, as one set of types: the server gives them, its client and its OpenAPI document too.
+
+A client needs neither torch nor pydantic: descriptions are metadata of the fields, which pydantic reads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tapgnn.vocabulary import Id
+
+
+def _about(description: str) -> dict[str, str]:
+    return {"description": description}
+
+
+@dataclass(frozen=True)
+class BatchReceipt:
+    """The receipt of a batch that is durable and applied."""
+
+    accepted: int = field(metadata=_about("Events added to the journal."))
+    duplicate: bool = field(metadata=_about("The batch was in the journal already; nothing was done."))
+    late: int = field(metadata=_about("Events older than the clock, merged into the present instant."))
+    held: int = field(metadata=_about("Events that wait for their instant to close."))
+    position: int = field(metadata=_about("The position of the batch in the journal."))
+
+
+@dataclass(frozen=True)
+class ScoredBatch:
+    """Scores [E] of events from before the model learnt of them (none for a duplicate), and the receipt."""
+
+    probabilities: list[float]
+    risks: list[float] | None = field(
+        metadata=_about("Predicted probability of the rare label, where the model has a classifier.")
+    )
+    receipt: BatchReceipt
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A past event and what it did to the score of a link."""
+
+    src: Id
+    dst: Id
+    time: float
+    effect: float = field(metadata=_about("Logit with it minus logit without it; positive raised the score."))
+    share: float = field(metadata=_about("The effect over the sum of all absolute effects."))
+    embedding: float = field(metadata=_about("What it adds to the logit through the last layer's sums."))
+    without: float = field(metadata=_about("The probability without the event."))
+    exact: bool = field(metadata=_about("False where an event older than the window would be needed."))
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a link has its score: the causes, strongest first, and what is left."""
+
+    src: Id
+    dst: Id
+    time: float
+    probability: float
+    logit: float
+    base: float = field(metadata=_about("The logit with empty sums in the last layer."))
+    older: float = field(metadata=_about("What all events before the window add through the sums."))
+    causes: list[Cause]
+    events_in_window: int = field(metadata=_about("Past events of the two nodes in the window."))
+    events_in_total: int = field(metadata=_about("All past events of the two nodes."))
