@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Learning, Reading, grouped, option
-from tapgnn.cli.output import check_folder, print_json, say, show, write_json
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, Reading, command, option
+from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
 from tapgnn.errors import ConfigError, ModelFileError
 
@@ -26,16 +25,15 @@ FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl
 FOLDER = "tapgnn-evaluation"
 
 
-@grouped
+@command
 def evaluate(
     events: EventsArgument,
     reading: Reading,
     learning: Learning,
+    output: Output,
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
     out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
 
@@ -56,12 +54,11 @@ def evaluate(
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
-        show(heading, table, json)
+        output.show(heading, table)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     # Printed first, so that nothing is lost if a file cannot be written.
-    if json:
-        print_json(results)
+    output.result(results)
     write_json(folder / EVALUATION, results)
     report_evaluation(folder / REPORT, log, found)
     say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
@@ -71,20 +68,19 @@ def evaluate(
         raise typer.Exit(130)
 
 
-@grouped
+@command
 def fit(
     events: EventsArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
     learning: Learning,
+    output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
     force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
     classify: bool | None = option(
         "", "Also train a classifier of event labels, such as fraud.", "if --label is given"
     ),
     tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
 
@@ -106,7 +102,7 @@ def fit(
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
-    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
+    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, output)
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
@@ -153,7 +149,7 @@ def _train(
 
 
 def _finish(
-    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, as_json: bool
+    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, output: Output
 ) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
@@ -172,12 +168,11 @@ def _finish(
         "data_sha256": events_fingerprint(log.events),
         "reading": asdict(reading),
     }
-    if as_json:
-        print_json(result)
+    output.result(result)
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, model, found, classified)
     title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
-    show(title, method_table(found.results, COLUMNS), as_json)
+    output.show(title, method_table(found.results, COLUMNS))
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; pass --classify to train a classifier")
