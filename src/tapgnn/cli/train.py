@@ -11,7 +11,7 @@ import typer
 from tapgnn.cli.events_argument import Log, read_log
 from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
-from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
+from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -131,12 +131,13 @@ def _train(
 
     if not resume:
         (out / FILE).unlink(missing_ok=True)
-    metrics = MetricsFile(out / METRICS, resume)
 
     def listen(step: TrainingProgress) -> None:
-        for each in (screen, metrics, board):
-            if each is not None:
-                each.step(step)
+        screen.step(step)
+        if step.valid_auc is not None:
+            write_metrics(out / METRICS, step.points)
+        if board is not None:
+            board.step(step)
 
     with screen:
         model.fit(*parts, listener=listen, checkpoint=out, resume=resume)
@@ -145,7 +146,7 @@ def _train(
     if not model.history_.points:
         say("stopped before the first validation; nothing was saved")
         raise typer.Exit(130)
-    metrics.finish(model.history_.points)
+    write_metrics(out / METRICS, model.history_.points)
 
 
 def _finish(
