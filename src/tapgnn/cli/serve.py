@@ -61,7 +61,7 @@ class SourceOptions:
         rich_help_panel=SOURCES,
     )
     kafka_option: list[str] | None = option(
-        "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL.", rich_help_panel=SOURCES
+        "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL. May be repeated.", rich_help_panel=SOURCES
     )
     skip_bad_rows: bool = option(
         "",

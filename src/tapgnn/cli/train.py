@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -16,7 +16,6 @@ from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
-    from tapgnn.evaluation.harness import Evaluation
     from tapgnn.events import Events
     from tapgnn.training.classification import Classification
     from tapgnn.training.link_prediction import TrainingProgress
@@ -60,7 +59,7 @@ def evaluate(
     # Printed first, so that nothing is lost if a file cannot be written.
     output.result(results)
     write_json(folder / EVALUATION, results)
-    report_evaluation(folder / REPORT, log, found)
+    report_evaluation(folder / REPORT, log, found, rows)
     say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
     if found.results["interrupted"]:
         done = len(found.results["seeds"])
@@ -88,14 +87,15 @@ def fit(
     of them. FOLDER gets a checkpoint after every epoch. Ctrl-C keeps the best weights so far, and --resume continues.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import check_labels, cut_for_validation
+    from tapgnn.cli.results import cut_for_validation
+    from tapgnn.training.classification import labelled_parts
 
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
     if wanted:
-        check_labels(log.events, log.simulated)
+        labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
     _train(estimator, (train, valid), out, resume, Screen(opening, estimator.epochs), board)
@@ -154,24 +154,33 @@ def _finish(
 ) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
+    from tapgnn.evaluation.harness import versions
     from tapgnn.events import events_fingerprint
 
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
     model.reading_ = asdict(reading)
-    digest = model.save(out)
+    history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
     result = {
         "name": log.name,
         "simulated": log.simulated,
-        "model_sha256": digest,
-        **_results(model, found, classified),
+        "model_sha256": model.save(out),
+        "best_valid_auc": history.best_auc,
+        "best_epoch": history.best_epoch,
+        "interrupted": history.interrupted,
+        "events_per_s": history.events_per_s,
+        "validation": baselines.pop("tapgnn"),
+        "baselines": baselines,
+        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
+        "params": model.get_params(),
+        "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
-        "reading": asdict(reading),
+        "reading": model.reading_,
     }
     output.result(result)
     write_json(out / FIT, result)
-    report_fit(out / REPORT, log, model, found, classified)
+    report_fit(out / REPORT, log, found, result, classified)
     title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
     output.show(title, method_table(found.results, COLUMNS))
     say(verdict(found.results))
@@ -189,21 +198,3 @@ def _train_classifier(model: TAPGNN, log: Log) -> Classification:
         f"the events, of which {int(classified.labels.sum()):,} have the label (random scores: 0.5 and {share:.4f})"
     )
     return classified
-
-
-def _results(model: TAPGNN, found: Evaluation, classified: Classification | None) -> dict[str, Any]:
-    from tapgnn.evaluation.harness import versions
-
-    history, metrics = model.history_, dict(found.results)
-    kept = ("valid_auc", "test_auc", "test_ap", "positives")
-    return {
-        "best_valid_auc": history.best_auc,
-        "best_epoch": history.best_epoch,
-        "interrupted": history.interrupted,
-        "events_per_s": history.events_per_s,
-        "validation": metrics.pop("tapgnn"),
-        "baselines": metrics,
-        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
-        "params": model.get_params(),
-        "versions": versions(),
-    }

@@ -73,29 +73,35 @@ def train_classifier(model: Model, events: Events, seed: int = 0) -> Classificat
     One pass over the log. Descriptions are kept of at most LARGEST training events and as many for the choice: every
     rare one (half of so many at most), and a sample of the others. Every event of the last part is judged.
     """
-    if events.labels is None:
-        raise EventError("the events have no labels; name the label column when reading them")
-    split = split_strict(events)
-    parts = {"training": split.train, "validation": split.valid, "test": split.test}
-    labels = {name: (np.asarray(part.labels) > 0).astype(np.int64) for name, part in parts.items()}
-    for name, known in labels.items():
-        if len(np.unique(known)) < 2:
-            raise EventError(
-                f"the {name} events hold one class only, and both are needed to learn the label; take a longer log "
-                "(or simulate one with more fraud)"
-            )
+    (train, train_labels), (valid, valid_labels), (test, truth) = labelled_parts(events)
     rng, state = np.random.default_rng(seed), model.empty_state()
-    kept: dict[str, tuple[Tensor, Ints]] = {}
-    for name in ("training", "validation"):
-        rows = choose_rows(labels[name], LARGEST, rng)
-        inputs, state = _described(model, state, parts[name], rows)
-        kept[name] = inputs, labels[name][rows]
-    classifier, best = fit_classifier(*kept["training"], *kept["validation"], seed)
-    scores, truth = score_events(classifier, model, state, split.test), labels["test"]
-    positives = sum(int(known.sum()) for known in labels.values())
+    kept: list[tuple[Tensor, Ints]] = []
+    for part, labels in ((train, train_labels), (valid, valid_labels)):
+        rows = choose_rows(labels, LARGEST, rng)
+        inputs, state = _described(model, state, part, rows)
+        kept.append((inputs, labels[rows]))
+    classifier, best = fit_classifier(*kept[0], *kept[1], seed)
+    scores = score_events(classifier, model, state, test)
+    positives = int(train_labels.sum() + valid_labels.sum() + truth.sum())
     return Classification(
         classifier, best, auc(truth, scores), average_precision(truth, scores), truth, scores, positives
     )
+
+
+def labelled_parts(events: Events) -> list[tuple[Events, Ints]]:
+    """The events to train, select and test a classifier on, each with its labels, 0 or 1; every part has both."""
+    if events.labels is None:
+        raise EventError("the log has no labels; name the label column when it is read (--label), or omit --classify")
+    split = split_strict(events)
+    parts = {"first 70 %": split.train, "next 15 %": split.valid, "last 15 %": split.test}
+    found = [(part, (np.asarray(part.labels) > 0).astype(np.int64)) for part in parts.values()]
+    for name, (_, labels) in zip(parts, found, strict=True):
+        if len(np.unique(labels)) < 2:
+            raise EventError(
+                f"the {name} of the events all have the same class, and a classifier needs both classes there; use a "
+                "longer log, simulate more fraud with --fraud 0.05, or omit --classify and --label"
+            )
+    return found
 
 
 def choose_rows(labels: Ints, most: int, rng: np.random.Generator) -> Ints:
