@@ -33,8 +33,8 @@ HISTORY = "sees history up to the query"
 KEPT = (*FIGURES, "auc_std", "sees_history", "failed", "error")
 SHARED = ("train_seconds", "memory_mb", "sees_history", "failed", "error")
 CAPTION = (
-    "acc.: accuracy at the best threshold on the validation events; query ms: time per test query, including the "
-    "observation of the stream; MB: increase of the peak memory of the method's process"
+    "acc.: accuracy at the threshold that is best on the validation events; query ms: time per test query, including "
+    "observing the stream; MB: increase in the peak memory of the method's process"
 )
 
 
@@ -46,7 +46,7 @@ def compare(
     methods: str = option("A,B,...", "Names of methods, such as tapgnn,tgn,recency, or all.", default="all"),
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
-    threads: int = option("N", "Number of threads of every method, in all libraries.", default=1),
+    threads: int = option("N", "Number of threads for each method, in all libraries.", default=1),
     out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
 ) -> None:
     """Train and test published and trivial methods alongside TAP-GNN, all in the same way.

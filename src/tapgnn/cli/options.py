@@ -44,7 +44,7 @@ PROTOCOL = option(
     "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
     default="strict",
 )
-SEEDS = option("N", "Number of runs, each with its own seed; reports mean and standard deviation.", default=5)
+SEEDS = option("N", "Number of runs, each with its own seed; the results are mean and standard deviation.", default=5)
 CONFIG = option(
     "FILE",
     "A TOML file with options of this command, by their long names; the command line takes precedence.",
@@ -134,7 +134,7 @@ class Learning:
     bins: int | None = _detail("N", "Bins in the encoding of recency and counts.")
     head: str | None = _detail("NAME", "dot, additive or mlp.")
     head_width: int | None = _detail("N", "Hidden width of the mlp head.")
-    identity_dropout: float | None = _detail("P", "Share of nodes that are treated as unknown in training.")
+    identity_dropout: float | None = _detail("P", "Share of nodes that training treats as unknown.")
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; invalid options are refused here, before any data is read."""

@@ -1,11 +1,11 @@
-"""Dynamic node (event) classification, as in the paper: is this event, at this moment, of the rare kind?
+"""Dynamic node (event) classification, as in the paper: does this event, at this moment, have the rare label?
 
-The self-supervised model is frozen. An event (u, v, t) is described by the two representations z(u,t) and z(v,t), which
-see only what came strictly before t, and by the event's own features where it has any. A three-layer MLP learns the
-label from balanced batches (the rare class is drawn again and again), stops when the validation AUC has not risen for
-ten epochs, and keeps its best weights.
+The self-supervised model is frozen. The inputs for an event (u, v, t) are the two representations z(u,t) and z(v,t),
+which see only what came strictly before t, and the event's own features, if any. A three-layer MLP learns the label
+from balanced batches (the rare class is oversampled), stops when the validation AUC has not risen for ten epochs, and
+keeps its best weights.
 
-Memory is bounded however long the log is: a description is 2d numbers an event, so those of ten million events would be
+Memory is bounded, however long the log is: the inputs are 2d numbers per event, so those of ten million events would be
 gigabytes.
 """
 
