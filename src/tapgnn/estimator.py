@@ -41,7 +41,7 @@ from tapgnn.data.arguments import (
 )
 from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
-from tapgnn.data.splits import Split, split_strict, touches_unseen
+from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import measure_trained
 from tapgnn.events import Events
@@ -257,9 +257,7 @@ class TAPGNN:
                 "call remember(log) with the log that it was fitted on"
             )
         check_events(events, self.model_.vocabulary)
-        seen = self.log_.events()
-        split = Split(seen, events.take(slice(0, 0)), events, np.zeros(0, dtype=bool), touches_unseen(events, seen))
-        found = measure_trained(self.model_, self.state_, split, seed=seed)
+        found = measure_trained(self.model_, self.state_, self.log_.events(), events, "strict", seed)
         return {name: results.metrics for name, results in found.items()}
 
     def fit_classifier(self, events: Events) -> Classification:

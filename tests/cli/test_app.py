@@ -39,6 +39,10 @@ def test_help_names_every_command_and_every_command_has_help():
         shown = tapgnn(*words)
         assert shown.code == 0
         assert all(name in shown.out for name in COMMANDS)
+    for group in ("datasets", "token"):
+        shown = tapgnn(group)
+        assert (shown.code, shown.err) == (0, "")
+        assert f"Usage: tapgnn {group}" in shown.out
     for name in (*COMMANDS, "datasets list", "datasets download", "token new"):
         assert f"Usage: tapgnn {name}" in tapgnn(*name.split(), "--help").out
 

@@ -7,8 +7,7 @@ keeps its traceback.
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -31,18 +30,11 @@ Getting started:
 # Newer versions of typer bundle click; in all versions BadParameter is a usage error.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]
 
-_STYLE = {"rich_markup_mode": "rich", "add_completion": False, "pretty_exceptions_enable": False}
 _HELP_NAMES = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
 
-app = typer.Typer(help=HELP, invoke_without_command=True, context_settings=_HELP_NAMES, **_STYLE)  # type: ignore[arg-type]
-datasets = typer.Typer(help="List and download the public data sets of the paper.", context_settings=_HELP_NAMES)
-
-
-def _paragraphs(command: Callable[..., None]) -> str:
-    """The docstring of a command as whole paragraphs, which help wraps to the width of the screen."""
-    text = inspect.cleandoc(command.__doc__ or "")
-    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
-
+app = typer.Typer(help=HELP, invoke_without_command=True, add_completion=False, context_settings=_HELP_NAMES)
+datasets = typer.Typer(help="List and download the public data sets of the paper.", invoke_without_command=True)
+token = typer.Typer(help="Create access tokens for a server.", invoke_without_command=True)
 
 for _panel, _members in {
     "Data": (data.inspect, data.simulate),
@@ -51,13 +43,11 @@ for _panel, _members in {
     "Live": (serve.serve, replay.replay, serve.migrate),
 }.items():
     for _command in _members:
-        app.command(_command.__name__, help=_paragraphs(_command), rich_help_panel=_panel)(_command)
-datasets.command("list", help=_paragraphs(data.list_datasets))(data.list_datasets)
-datasets.command("download", help=_paragraphs(data.download_dataset))(data.download_dataset)
+        app.command(_command.__name__, rich_help_panel=_panel)(_command)
+datasets.command("list")(data.list_datasets)
+datasets.command("download")(data.download_dataset)
 app.add_typer(datasets, name="datasets", rich_help_panel="Data")
-token = typer.Typer(help="Create access tokens for a server.", context_settings=_HELP_NAMES, no_args_is_help=True)
-token.command("new", help=_paragraphs(serve.new_token))(serve.new_token)
-token.callback()(lambda: None)
+token.command("new")(serve.new_token)
 app.add_typer(token, name="token", rich_help_panel="Live")
 
 
@@ -70,12 +60,14 @@ def start(
         from tapgnn import __version__
 
         typer.echo(f"tapgnn {__version__}")
-    elif context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+    else:
+        show_help(context)
 
 
-@datasets.callback(invoke_without_command=True)
-def start_datasets(context: typer.Context) -> None:
+@datasets.callback()
+@token.callback()
+def show_help(context: typer.Context) -> None:
+    """Show the help of a group of commands if none of them is given."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Reading, grouped, option
-from tapgnn.cli.output import check_folder, print_json, say, show, write_csv, write_json
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Reading, command, option
+from tapgnn.cli.output import Output, check_folder, say, write_csv, write_json
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,22 +33,21 @@ HISTORY = "sees history up to the query"
 KEPT = (*FIGURES, "auc_std", "sees_history", "failed", "error")
 SHARED = ("train_seconds", "memory_mb", "sees_history", "failed", "error")
 CAPTION = (
-    "acc.: accuracy at the best threshold on the validation events; query ms: time per test query, including the "
-    "observation of the stream; MB: increase of the peak memory of the method's process"
+    "acc.: accuracy at the threshold that is best on the validation events; query ms: time per test query, including "
+    "observing the stream; MB: increase in the peak memory of the method's process"
 )
 
 
-@grouped
+@command
 def compare(
     events: EventsArgument,
     reading: Reading,
+    output: Output,
     methods: str = option("A,B,...", "Names of methods, such as tapgnn,tgn,recency, or all.", default="all"),
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
-    threads: int = option("N", "Number of threads of every method, in all libraries.", default=1),
+    threads: int = option("N", "Number of threads for each method, in all libraries.", default=1),
     out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Train and test published and trivial methods alongside TAP-GNN, all in the same way.
 
@@ -67,7 +65,7 @@ def compare(
     say(f"{log.title}: {len(log.events):,} events, {len(names)} methods, protocol {protocol}")
     found = run(log.events, names, protocol, seeds, threads, _tell)  # type: ignore[arg-type]
     title = f"{log.title}, protocol {protocol}, {found['data']['test_events']:,} test events"
-    show(title, comparison_table(found["methods"]), json)
+    output.show(title, comparison_table(found["methods"]))
     for line in failures(found["methods"]):
         say(line)
     results = {"name": log.name, "simulated": log.simulated, **found}
@@ -75,8 +73,7 @@ def compare(
         write_json(out / COMPARISON, results)
         write_csv(("method", *KEPT), table_rows(found["methods"]), out / TABLE)
         say(f"results in {out / COMPARISON}, table in {out / TABLE}")
-    if json:
-        print_json(results)
+    output.result(results)
     if found["interrupted"]:
         done = sum(len(row["runs"]) for row in found["methods"].values())
         say(f"interrupted; the results cover the {done} of {seeds * len(names)} runs that were finished")

@@ -14,7 +14,6 @@ from typing import Any
 
 import typer
 
-from tapgnn.cli.options import option
 from tapgnn.errors import ConfigError
 
 NEVER = {"config", "help"}
@@ -26,14 +25,6 @@ def read_config(context: typer.Context, path: Path | None) -> Path | None:
         context.meta["config"] = path
         context.default_map = {**(context.default_map or {}), **_defaults(context, path)}
     return path
-
-
-CONFIG = option(
-    "FILE",
-    "A TOML file with options of this command, such as `width = 32`; the command line takes precedence.",
-    callback=read_config,
-    is_eager=True,
-)
 
 
 def _defaults(context: typer.Context, path: Path) -> dict[str, Any]:

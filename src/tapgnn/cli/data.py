@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import NOTE, describe_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
-from tapgnn.cli.output import print_json, say, show, write_json
+from tapgnn.cli.options import EventsArgument, Reading, command, option
+from tapgnn.cli.output import Output, say, write_json
 from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
@@ -42,8 +41,8 @@ WORDS = {
 }
 
 
-@grouped
-def inspect(events: EventsArgument, reading: Reading, json: Json = False, config: Path | None = CONFIG) -> None:
+@command
+def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
     """Show the statistics of a log, as in the paper's table of data sets.
 
     A file sorted by time is read in pieces and may be larger than memory; any other file is loaded as a whole.
@@ -57,13 +56,12 @@ def inspect(events: EventsArgument, reading: Reading, json: Json = False, config
     for key, words in WORDS.items():
         if statistics.get(key) is not None:
             table.add_row(_shown(statistics[key]), words)
-    show(log.title, table, json)
+    output.show(log.title, table)
     if log.report.roles:
         say(f"columns used: {_columns(log.report.roles)}")
     if log.report.ignored:
         say(f"columns not used: {', '.join(log.report.ignored)}")
-    if json:
-        print_json({"name": log.name, "simulated": log.simulated, **statistics, "columns": log.report.roles})
+    output.result({"name": log.name, "simulated": log.simulated, **statistics, "columns": log.report.roles})
 
 
 def _columns(roles: dict[str, Any]) -> str:
@@ -84,11 +82,12 @@ def _shown(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}" if abs(value) < 1e6 else f"{value:,.1f}"
 
 
-@grouped
+@command
 def simulate(
     out: Annotated[
         Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet.")
     ],
+    output: Output,
     events: int = option("N", "Number of payments.", default=100_000),
     accounts: int = option("N", "Number of accounts.", default=20_000),
     merchants: int = option("N", "Number of merchants.", default=2_000),
@@ -96,8 +95,6 @@ def simulate(
     fraud: float = option("SHARE", "Share of fraudulent payments (label 1).", default=0.007),
     seed: int = option("N", "The same seed gives the same file.", default=0),
     first: int | None = option("N", "Write only the first N payments, and the rest of their last instant.", min=1),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
 
@@ -137,8 +134,7 @@ def simulate(
     share = f"the first {written:,} of {events:,}" if written < events else f"{events:,}"
     say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraudulent (label 1)")
     say(f"{out}{NOTE}: how it was simulated; tapgnn uses this file to label results as simulated")
-    if json:
-        print_json({"name": out.name, "path": str(out), **about})
+    output.result({"name": out.name, "path": str(out), **about})
 
 
 def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
@@ -151,7 +147,8 @@ def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
         count -= len(piece)
 
 
-def list_datasets(json: Json = False) -> None:
+@command
+def list_datasets(output: Output) -> None:
     """List the public data sets, and where they are on this machine."""
     from rich.table import Table
 
@@ -168,7 +165,7 @@ def list_datasets(json: Json = False) -> None:
         table.add_row(name, f"{entry.events:,}", f"{entry.nodes:,}", fetched, "no" if path is None else str(path))
         about = {"events": entry.events, "nodes": entry.nodes, "url": entry.url, "download_sha256": entry.sha256}
         entries.append({"name": name, **about, "command": entry.command, "path": path})
-    show("Public data sets of the paper", table, json)
+    output.show("Public data sets of the paper", table)
     say("Set TAPGNN_DATA to a folder that contains data sets, or run 'tapgnn datasets download NAME'.")
     say(
         "If no checksum is known for a download, add --unverified (or --sha256 with one that you trust); the number of "
@@ -176,18 +173,17 @@ def list_datasets(json: Json = False) -> None:
     )
     if remark := missing_folder():
         say(f"{remark}.")
-    if json:
-        print_json({"datasets": entries})
+    output.result({"datasets": entries})
 
 
-@grouped
+@command
 def download_dataset(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A name from 'tapgnn datasets list'.")],
+    output: Output,
     folder: Path | None = option("FOLDER", "Where to store it.", "the cache folder of tapgnn"),
     url: str | None = option("URL", "Download from this address instead."),
     sha256: str | None = option("HEX", "The expected checksum of the file."),
     unverified: bool = option("", "Accept a file for which no checksum is known.", True, "--unverified", default=False),
-    json: Json = False,
 ) -> None:
     """Download a data set and verify it; an interrupted download continues where it stopped."""
     from rich.console import Console
@@ -209,5 +205,4 @@ def download_dataset(
             progress=lambda have, total: bar.update(task, completed=have, total=total),
         )
     say(f"{name} is at {path}" + ("" if folder is None else f"; set TAPGNN_DATA={folder} to use it by name"))
-    if json:
-        print_json({"name": name, "path": str(path), "sha256": file_sha256(path)})
+    output.result({"name": name, "path": str(path), "sha256": file_sha256(path)})

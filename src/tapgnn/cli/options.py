@@ -1,6 +1,6 @@
 """Options shared by several commands, as dataclasses with one field per option.
 
-`grouped` lets a command take such a dataclass as one parameter. An option that is not given is None and leaves the
+`command` lets a command take such a dataclass as one parameter. An option that is not given is None and leaves the
 choice to the library, so that no default is defined twice; a test checks the defaults that help shows.
 """
 
@@ -10,9 +10,12 @@ import functools
 import inspect
 from collections.abc import Callable
 from dataclasses import Field, asdict, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
+
+from tapgnn.cli.config_file import read_config
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
@@ -23,9 +26,6 @@ EventsArgument = Annotated[
 ]
 ModelArgument = Annotated[
     str, typer.Argument(metavar="MODEL", help="The folder that 'tapgnn fit --out' wrote.", show_default=False)
-]
-Json = Annotated[
-    bool, typer.Option("--json", metavar="", help="Print one JSON object as the last line of standard output.")
 ]
 
 
@@ -44,7 +44,13 @@ PROTOCOL = option(
     "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
     default="strict",
 )
-SEEDS = option("N", "Number of runs, each with its own seed; reports mean and standard deviation.", default=5)
+SEEDS = option("N", "Number of runs, each with its own seed; the results are mean and standard deviation.", default=5)
+CONFIG = option(
+    "FILE",
+    "A TOML file with options of this command, by their long names; the command line takes precedence.",
+    callback=read_config,
+    is_eager=True,
+)
 
 
 @dataclass(frozen=True)
@@ -128,7 +134,7 @@ class Learning:
     bins: int | None = _detail("N", "Bins in the encoding of recency and counts.")
     head: str | None = _detail("NAME", "dot, additive or mlp.")
     head_width: int | None = _detail("N", "Hidden width of the mlp head.")
-    identity_dropout: float | None = _detail("P", "Share of nodes that are treated as unknown in training.")
+    identity_dropout: float | None = _detail("P", "Share of nodes that training treats as unknown.")
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; invalid options are refused here, before any data is read."""
@@ -158,32 +164,41 @@ def _numbers(name: str, text: str) -> tuple[float, ...]:
         raise ConfigError(f"--{flag} takes comma-separated numbers, such as 0.5,0.1, not {text!r}") from None
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Present the fields of every dataclass parameter to typer as separate parameters."""
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """A function as typer takes it: its own parameters, each field of its dataclass parameters, and --config.
+
+    The docstring becomes whole paragraphs, which help wraps to the width of the screen.
+    """
     annotated: Any = Annotated  # made here, from a type that is known only now
     groups: dict[str, Any] = {}
-    flat: dict[str, inspect.Parameter] = {}
-    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        members = {name: (parameter.annotation, parameter.default)}
+    flat: list[inspect.Parameter] = []
+
+    def add(name: str, hint: Any, default: Any) -> None:
+        if isinstance(default, Field):
+            hint, default = annotated[hint, default.metadata["option"]], default.default
+        flat.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint))
+
+    for name, parameter in inspect.signature(function, eval_str=True).parameters.items():
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
-            hints = get_type_hints(parameter.annotation)
-            members = {each.name: (hints[each.name], each) for each in fields(parameter.annotation)}
-        for member, (hint, default) in members.items():
-            if isinstance(default, Field):
-                hint, default = annotated[hint, default.metadata["option"]], default.default
-            flat[member] = parameter.replace(name=member, annotation=hint, default=default)
+        else:
+            add(name, parameter.annotation, parameter.default)
+    for group in groups.values():
+        hints = get_type_hints(group)
+        for each in fields(group):
+            add(each.name, hints[each.name], each)
+    add("config", Path | None, CONFIG)
 
-    @functools.wraps(command)
-    def run(**values: Any) -> None:
+    def run(config: Path | None, **values: Any) -> None:
         made = {
             name: group(**{each.name: values.pop(each.name) for each in fields(group)})
             for name, group in groups.items()
         }
-        command(**values, **made)
+        function(**values, **made)
 
-    del run.__dict__["__wrapped__"]
-    keywords = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in flat.values()]
-    run.__signature__ = inspect.Signature(keywords)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in keywords}
+    run.__name__ = function.__name__
+    paragraphs = inspect.cleandoc(function.__doc__ or "").split("\n\n")
+    run.__doc__ = "\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs)
+    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
     return run

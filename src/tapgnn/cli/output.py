@@ -10,12 +10,14 @@ import math
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
+from tapgnn.cli.options import option
 from tapgnn.errors import ConfigError
 from tapgnn.file_integrity import atomic_write, write_atomically
 
@@ -25,16 +27,24 @@ def say(message: str, console: Console | None = None) -> None:
     (console or Console(stderr=True)).print(message, markup=False, highlight=False, soft_wrap=True)
 
 
-def show(title: str, table: Table, as_json: bool) -> None:
-    """Print a table to standard output, or to standard error if standard output is for JSON."""
-    console = Console(stderr=as_json)
-    console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
-    console.print(table)
+@dataclass(frozen=True)
+class Output:
+    """The results of a command: tables for people, and with --json one object for programs."""
 
+    json: bool = option(
+        "", "Print one JSON object as the last line of standard output.", False, "--json", default=False
+    )
 
-def print_json(value: Any) -> None:
-    """Print one object on one line of standard output."""
-    sys.stdout.write(json.dumps(plain(value), allow_nan=False, ensure_ascii=False) + "\n")
+    def show(self, title: str, table: Table) -> None:
+        """Print a table to standard output, or to standard error if standard output is for JSON."""
+        console = Console(stderr=self.json)
+        console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
+        console.print(table)
+
+    def result(self, value: Any) -> None:
+        """Print one object on one line of standard output, if --json asks for it."""
+        if self.json:
+            sys.stdout.write(json.dumps(plain(value), allow_nan=False, ensure_ascii=False) + "\n")
 
 
 def write_json(path: Path, value: Any) -> None:

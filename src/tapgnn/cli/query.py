@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
-from tapgnn.cli.options import Json, ModelArgument, Reading, grouped, option
-from tapgnn.cli.output import check_file, print_json, write_csv
+from tapgnn.cli.options import ModelArgument, Reading, command, option
+from tapgnn.cli.output import Output, check_file, write_csv
 from tapgnn.errors import QueryError
 from tapgnn.threads import set_threads
 
@@ -26,14 +25,12 @@ class ModelOptions:
     observe: Path | None = option(
         "EVENTS", "Observe these later events first, read as in 'fit'; the saved model is not changed."
     )
-    out: Path | None = option("FILE", "Write the CSV to this file.", "standard output")
     threads: int = option("N", "Number of threads.", True, default=1)
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
         """The model after observing --observe; with its log it can answer queries about the past."""
         from tapgnn.estimator import TAPGNN
 
-        check_file(self.out)
         set_threads(self.threads)
         model = TAPGNN.load(folder)
         if log is not None:
@@ -61,6 +58,22 @@ class QueryOptions(ModelOptions):
         return model, model.state_.clock + model.model_.config.unit if self.time is None else parse_time(self.time)
 
 
+@dataclass(frozen=True)
+class Answer(Output):
+    """Answers as rows of CSV and as one JSON object."""
+
+    out: Path | None = option("FILE", "Write the CSV to this file.", "standard output")
+
+    def __post_init__(self) -> None:
+        check_file(self.out)
+
+    def give(self, header: Sequence[str], rows: Iterable[Sequence[Any]], found: Any) -> None:
+        """Write the rows to the file, or to standard output unless that is for JSON."""
+        if self.out is not None or not self.json:
+            write_csv(header, rows, self.out)
+        self.result(found)
+
+
 QUERIES = option("FILE", "Read many queries from a file.")
 
 
@@ -77,17 +90,16 @@ def _events(model: TAPGNN, folder: str, path: Path) -> Any:
     return load_dataset(str(path), vocabulary=model.vocabulary, **reading)
 
 
-@grouped
+@command
 def embed(
     model: ModelArgument,
     options: QueryOptions,
+    answer: Answer,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
     queries: Path | None = QUERIES,
     log: Path | None = option(
         "EVENTS", "The log that the model was fitted on, read as in 'fit'; needed for times before its end."
     ),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Print the embeddings of nodes at a time, one row each: node, time, z0, z1, ...
 
@@ -102,18 +114,17 @@ def embed(
     vectors = fitted.embed(ids, times)
     header = ["node", "time", *(f"z{place}" for place in range(vectors.shape[1]))]
     rows = ([*row, *vector.tolist()] for row, vector in zip(wanted, vectors, strict=True))
-    _answer(header, rows, {"nodes": ids, "times": times, "embeddings": vectors}, options.out, json)
+    answer.give(header, rows, {"nodes": ids, "times": times, "embeddings": vectors})
 
 
-@grouped
+@command
 def score(
     model: ModelArgument,
     options: QueryOptions,
+    answer: Answer,
     src: str | None = option("ID", "Id of the source."),
     dst: str | None = option("ID", "Id of the destination."),
     queries: Path | None = QUERIES,
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Print link probabilities: how likely src interacts with dst rather than with a random destination.
 
@@ -130,17 +141,16 @@ def score(
     probabilities = fitted.score(left, right, times).tolist()
     rows = [(*row, value) for row, value in zip(wanted, probabilities, strict=True)]
     header = ("src", "dst", "time", "probability")
-    _answer(header, rows, {"scores": _objects(header, rows)}, options.out, json)
+    answer.give(header, rows, {"scores": _objects(header, rows)})
 
 
-@grouped
+@command
 def rank(
     model: ModelArgument,
     src: Annotated[str, typer.Argument(metavar="SRC", help="Id of the source.", show_default=False)],
     options: QueryOptions,
+    answer: Answer,
     k: int = option("N", "Number of destinations.", True, "-k", "--k", default=10),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Print the most likely destinations of a source, best first."""
     from tapgnn.cli.query_input import queried
@@ -152,18 +162,17 @@ def rank(
     best = fitted.rank(source, time, k)
     found = {"src": source, "time": time, "destinations": _objects(("dst", "probability"), best)}
     rows = ((place + 1, *row) for place, row in enumerate(best))
-    _answer(("rank", "dst", "probability"), rows, found, options.out, json)
+    answer.give(("rank", "dst", "probability"), rows, found)
 
 
-@grouped
+@command
 def classify(
     model: ModelArgument,
     events: Annotated[
         Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
     ],
     options: ModelOptions,
-    json: Json = False,
-    config: Path | None = CONFIG,
+    answer: Answer,
 ) -> None:
     """Print the predicted probability of the label, such as fraud, for each new event.
 
@@ -179,15 +188,7 @@ def classify(
     header = ("src", "dst", "time", "probability")
     ends = ([names[row] for row in column] for column in (later.src, later.dst))
     rows = [*zip(*ends, later.time.tolist(), probabilities, strict=True)]
-    _answer(header, rows, {"events": _objects(header, rows)}, options.out, json)
-
-
-def _answer(header: Sequence[str], rows: Iterable[Sequence[Any]], found: Any, out: Path | None, as_json: bool) -> None:
-    """Rows as CSV in a file, or on standard output unless that is for JSON."""
-    if out is not None or not as_json:
-        write_csv(header, rows, out)
-    if as_json:
-        print_json(found)
+    answer.give(header, rows, {"events": _objects(header, rows)})
 
 
 def _objects(header: Sequence[str], rows: Iterable[Sequence[Any]]) -> list[dict[str, Any]]:

@@ -44,7 +44,7 @@ def as_id(text: str, known: Vocabulary) -> Id:
 def queried(
     path: Path | None, roles: Sequence[str], given: Sequence[Sequence[str]], model: TAPGNN, time: float
 ) -> list[tuple[Any, ...]]:
-    """The nodes and the time of each query, in a file or given; new nodes have an answer, but may be typos: say so."""
+    """The nodes and the time of each query, from a file or as given; warns of unknown nodes, which may be typos."""
     known = model.model_.vocabulary
     if path is None:
         rows: list[tuple[Any, ...]] = [(*(as_id(name, known) for name in names), time) for names in given]
@@ -68,8 +68,7 @@ def _read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) 
     rows: list[tuple[Any, ...]] = []
     for table in source.read(names):
         if table.rejected:
-            place, reason = table.rejected[0]
-            raise DataError(f"{source.name} {source.place} {place}: {reason}; fix the row")
+            raise _bad_row(source, *table.rejected[0])
         nodes = [_nodes(source, table, name, model.model_.vocabulary) for name in names[: len(roles) - 1]]
         times = [time] * len(table.places) if len(names) < len(roles) else _times(source, table, names[-1])
         rows += zip(*nodes, times, strict=True)
@@ -96,14 +95,16 @@ def _nodes(source: TableSource, table: RawTable, name: str, known: Vocabulary) -
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
-            what = f"{name} {shorten(cell)} is not an integer or a string"
-            raise DataError(f"{source.name} {source.place} {place}: {what}; fix the row")
+            raise _bad_row(source, place, f"{name} {shorten(cell)} is not an integer or a string")
     return cells if source.typed else [as_id(cell, known) for cell in cells]
 
 
 def _times(source: TableSource, table: RawTable, name: str) -> list[float]:
     values, good = convert_times(table.columns[name], f"{source.name}: column {name!r}")
     for row in (~good).nonzero()[0]:
-        fault = explain("time", table.columns[name][int(row)])
-        raise DataError(f"{source.name} {source.place} {table.places[row]}: {fault}; fix the row")
+        raise _bad_row(source, table.places[row], explain("time", table.columns[name][int(row)]))
     return [float(value) for value in values]
+
+
+def _bad_row(source: TableSource, place: int, reason: str) -> DataError:
+    return DataError(f"{source.name} {source.place} {place}: {reason}; fix the row")

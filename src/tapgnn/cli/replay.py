@@ -14,10 +14,9 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import EventsArgument, Json, Reading, grouped, option
-from tapgnn.cli.output import print_json, say, show
+from tapgnn.cli.options import EventsArgument, Reading, command, option
+from tapgnn.cli.output import Output, say
 from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
 
@@ -27,11 +26,12 @@ if TYPE_CHECKING:
 BLOCKS = " ▁▂▃▄▅▆▇█"
 
 
-@grouped
+@command
 def replay(
     events: EventsArgument,
     reading: Reading,
     engine_options: EngineOptions,
+    output: Output,
     model: str | None = option("MODEL", "The folder of a fitted model, served in this process."),
     journal: str | None = option("PATH", "Where to keep the journal.", "a temporary file"),
     server: str | None = option("URL", "Send the events to this server instead."),
@@ -39,8 +39,6 @@ def replay(
     speed: str = option("HOW", "full, real (one unit of time per second), or a multiple of real.", default="full"),
     batch: int = option("N", "Events per batch.", default=200),
     seed: int = option("N", "Seed of the negatives.", default=0),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Stream a log through a live engine and report its accuracy over time and its speed.
 
@@ -62,7 +60,7 @@ def replay(
         for progress in stream(log.events, target, tally, batch, pace, seed):
             screen.show(progress, tally)
     if progress is not None:
-        _report(log.title, progress, tally, json)
+        _report(log.title, progress, tally, output)
 
 
 def _pace(speed: str) -> float | None:
@@ -180,20 +178,19 @@ def _moment(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S") if 3e8 < time < 1e11 else f"{time:g}"
 
 
-def _report(title: str, progress: ReplayProgress, tally: Tally, json: bool) -> None:
+def _report(title: str, progress: ReplayProgress, tally: Tally, output: Output) -> None:
     curve, whole = tally.curve(), tally.whole_auc()
     table = Table(box=None, pad_edge=False)
     for heading in ("from", "to", "events", "AUC"):
         table.add_column(heading, justify="right")
     for row in curve:
         table.add_row(_moment(row["start"]), _moment(row["stop"]), f"{row['events']:,}", f"{row['auc']:.4f}")
-    show(f"{title}: AUC over time", table, json)
+    output.show(f"{title}: AUC over time", table)
     pace = progress.done / progress.seconds
     said = f"{progress.done:,} events in {progress.seconds:.1f} s ({pace:,.0f} events/s)"
     say(said + ("" if whole is None else f", AUC {whole:.4f} against one random negative per event"))
     for what, took in tally.percentiles().items():
         say(f"{what} per batch: {_percentiles(took)}")
-    if json:
-        found: dict[str, Any] = {"name": title, "events": progress.done, "seconds": progress.seconds}
-        found |= {"events_per_s": pace, "auc": whole, "auc_along_time": curve, "latency": tally.percentiles()}
-        print_json(found)
+    found: dict[str, Any] = {"name": title, "events": progress.done, "seconds": progress.seconds}
+    found |= {"events_per_s": pace, "auc": whole, "auc_along_time": curve, "latency": tally.percentiles()}
+    output.result(found)

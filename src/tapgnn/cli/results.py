@@ -17,19 +17,20 @@ from rich.table import Table
 
 from tapgnn.cli.events_argument import Log
 from tapgnn.data import describe
-from tapgnn.data.splits import Split, split_strict, touches_unseen
-from tapgnn.errors import EventError
+from tapgnn.data.splits import split_strict
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.harness import Evaluation, versions
+from tapgnn.evaluation.harness import Evaluation
 from tapgnn.evaluation.metrics import sigmoid
 from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
-from tapgnn.events import Events, events_fingerprint
+from tapgnn.events import Events
 from tapgnn.report import Report, write_report
 from tapgnn.report.content import is_share, mean_of, spread_of
 from tapgnn.report.headline import standing
 from tapgnn.training.classification import Classification
 
 MOST_EVENTS = 50_000
+# The results that a report shows as the settings of the run.
+SETTINGS = ("protocol", "seeds", "params", "versions", "data_sha256")
 Rows = Mapping[str, Mapping[str, Any]]
 Columns = Mapping[str, tuple[str, str]]
 COLUMNS = {"auc": ("AUC", ".4f"), "ap": ("AP", ".4f"), "mrr": ("MRR", ".4f"), "hits10": ("hits@10", ".4f")}
@@ -51,24 +52,9 @@ def cut_for_validation(events: Events) -> tuple[Events, Events]:
     return events.slice(0, len(events) - len(test)), test
 
 
-def check_labels(events: Events, simulated: bool = False) -> None:
-    """Refuse, before a long training, a log that no classifier can be trained on."""
-    if events.labels is None:
-        raise EventError("the log has no labels; pass the name of the label column with --label, or omit --classify")
-    parts = split_strict(events)
-    longer = "simulate more events, or more fraud with --fraud 0.05" if simulated else "use a longer log"
-    for part, name in ((parts.train, "first 70 %"), (parts.valid, "next 15 %"), (parts.test, "last 15 %")):
-        if part.labels is not None and len(np.unique(part.labels > 0)) < 2:
-            raise EventError(
-                f"the {name} of the events all have the same class, and a classifier needs both classes there; "
-                f"{longer}, or omit --classify and --label"
-            )
-
-
 def measure_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
     """The model, which has observed `train`, and the trivial methods on a sample of the validation events."""
-    split = Split(train, valid.slice(0, 0), valid, np.zeros(0, dtype=bool), touches_unseen(valid, train))
-    found = measure_trained(model.model_, model.state_, split, "paper", model.seed, MOST_EVENTS)
+    found = measure_trained(model.model_, model.state_, train, valid, "paper", model.seed, MOST_EVENTS)
     metrics = {name: results.metrics for name, results in found.items()}
     history = [{"seed": model.seed, **point} for point in model.history_.points]
     return Evaluation(metrics, history, found, sample_embeddings(model.model_, model.state_, valid))
@@ -128,7 +114,7 @@ def verdict(rows: Rows) -> str:
     return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
 
 
-def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
+def report_evaluation(path: Path, log: Log, found: Evaluation, rows: Rows) -> None:
     """report.html of an evaluation."""
     results = found.results
     count = len(results["seeds"])
@@ -136,32 +122,28 @@ def report_evaluation(path: Path, log: Log, found: Evaluation) -> Path:
         f"Link prediction, protocol {results['protocol']}, {results['test_events']:,} test events, "
         f"{count} seed{'s' * (count > 1)}{' (interrupted before the others)' if results['interrupted'] else ''}"
     )
-    kept = ("protocol", "seeds", "params", "versions", "data_sha256")
-    settings = {key: results[key] for key in kept}
-    return write_report(path, _report(log, found, subtitle, metrics=summaries(results), settings=settings))
+    _report(path, log, found, results, subtitle=subtitle, metrics=rows)
 
 
-def report_fit(path: Path, log: Log, model: TAPGNN, found: Evaluation, classified: Classification | None) -> Path:
+def report_fit(
+    path: Path, log: Log, found: Evaluation, results: Mapping[str, Any], classified: Classification | None
+) -> None:
     """report.html of a fitted model."""
     subtitle = (
         "Results on the validation events, the last 15 % of the log. The weights were selected on them, so the results "
         "are slightly optimistic; 'tapgnn evaluate' tests on held-out events"
     )
-    settings = {"params": model.get_params(), "versions": versions(), "data_sha256": events_fingerprint(log.events)}
     kept = {"labels": "labels", "scores": "scores", "auc": "test_auc", "ap": "test_ap"}
     labelled = None if classified is None else {key: getattr(classified, name) for key, name in kept.items()}
-    report = _report(
-        log, found, subtitle, period="validation", metrics=found.results, classification=labelled, settings=settings
-    )
-    return write_report(path, report)
+    more = {"subtitle": subtitle, "period": "validation", "metrics": found.results, "classification": labelled}
+    _report(path, log, found, results, **more)
 
 
-def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
-    """What the reports of fit and evaluate have in common."""
+def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any], **more: Any) -> None:
+    """Write the report, with what those of fit and evaluate have in common."""
     own = found.first[NAME]
-    return Report(
+    report = Report(
         title=log.name,
-        subtitle=subtitle,
         simulated=log.simulated,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         data=describe(log.events, was_sorted=log.report.sorted),
@@ -172,5 +154,7 @@ def _report(log: Log, found: Evaluation, subtitle: str, **more: Any) -> Report:
         baseline_scores={name: given.scores for name, given in found.first.items() if name != NAME},
         embeddings=found.sample[0],
         embedding_times=found.sample[1],
+        settings={key: results[key] for key in SETTINGS if key in results},
         **more,
     )
+    write_report(path, report)

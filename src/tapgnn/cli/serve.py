@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
-from tapgnn.cli.options import Json, ModelArgument, grouped, option
-from tapgnn.cli.output import print_json, say
+from tapgnn.cli.options import ModelArgument, command, option
+from tapgnn.cli.output import Output, say
 from tapgnn.errors import ConfigError
 from tapgnn.threads import VARIABLES, set_threads
 
@@ -62,7 +61,7 @@ class SourceOptions:
         rich_help_panel=SOURCES,
     )
     kafka_option: list[str] | None = option(
-        "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL.", rich_help_panel=SOURCES
+        "KEY=VALUE", "A setting of librdkafka, such as security.protocol=SSL. May be repeated.", rich_help_panel=SOURCES
     )
     skip_bad_rows: bool = option(
         "",
@@ -101,7 +100,7 @@ class SourceOptions:
         return {key: value for key, _, value in pairs}
 
 
-@grouped
+@command
 def serve(
     model: ModelArgument,
     journal: Annotated[
@@ -114,7 +113,6 @@ def serve(
     port: int = option("N", "Port to listen on; 0 chooses a free one.", default=8000, min=0, max=65_535),
     tokens: Path | None = option("FILE", "File of access tokens, see 'tapgnn token new'."),
     log_level: str = option("NAME", "debug, info, warning or error.", default="info"),
-    config: Path | None = CONFIG,
 ) -> None:
     """Serve a fitted model over HTTP: ingest events, answer queries, and show a live page.
 
@@ -147,7 +145,7 @@ def serve(
     serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
 
 
-@grouped
+@command
 def new_token(
     file: Annotated[Path, typer.Option(metavar="FILE", help="The token file, created if it does not exist.")],
     scope: str = option("NAME", "read (queries only) or write (queries and events).", default="read"),
@@ -166,13 +164,14 @@ def new_token(
     typer.echo(text)
 
 
-@grouped
+@command
 def migrate(
     journal: Annotated[
         str,
         typer.Argument(metavar="JOURNAL", help="The journal: a file, or a postgresql:// address.", show_default=False),
     ],
     model: Annotated[Path, typer.Option(metavar="MODEL", help="The folder of the new model.", show_default=False)],
+    output: Output,
     start: str = option(
         "WHERE",
         "saved: start from the state saved with the model. after: the same, but skip the journal's events up "
@@ -180,7 +179,6 @@ def migrate(
         default="saved",
     ),
     threads: int = option("N", "Number of threads.", default=1),
-    json: Json = False,
 ) -> None:
     """Replay the journal of an engine with another model, and switch to it.
 
@@ -197,5 +195,4 @@ def migrate(
         f"{journal}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes; model "
         f"{done['from'][:12]} -> {done['to'][:12]}"
     )
-    if json:
-        print_json(done)
+    output.result(done)

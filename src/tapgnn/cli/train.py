@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tapgnn.cli.config_file import CONFIG
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Json, Learning, Reading, grouped, option
-from tapgnn.cli.output import check_folder, print_json, say, show, write_json
-from tapgnn.cli.progress import MetricsFile, Screen, TensorBoardLog
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, Reading, command, option
+from tapgnn.cli.output import Output, check_folder, say, write_json
+from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
-    from tapgnn.evaluation.harness import Evaluation
     from tapgnn.events import Events
     from tapgnn.training.classification import Classification
     from tapgnn.training.link_prediction import TrainingProgress
@@ -26,16 +24,15 @@ FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl
 FOLDER = "tapgnn-evaluation"
 
 
-@grouped
+@command
 def evaluate(
     events: EventsArgument,
     reading: Reading,
     learning: Learning,
+    output: Output,
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
     out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
 
@@ -56,14 +53,13 @@ def evaluate(
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
-        show(heading, table, json)
+        output.show(heading, table)
     say(verdict(rows))
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     # Printed first, so that nothing is lost if a file cannot be written.
-    if json:
-        print_json(results)
+    output.result(results)
     write_json(folder / EVALUATION, results)
-    report_evaluation(folder / REPORT, log, found)
+    report_evaluation(folder / REPORT, log, found, rows)
     say(f"results in {folder / EVALUATION}, report in {folder / REPORT}{'' if out else ' (--out chooses the folder)'}")
     if found.results["interrupted"]:
         done = len(found.results["seeds"])
@@ -71,20 +67,19 @@ def evaluate(
         raise typer.Exit(130)
 
 
-@grouped
+@command
 def fit(
     events: EventsArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
     learning: Learning,
+    output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
     force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
     classify: bool | None = option(
         "", "Also train a classifier of event labels, such as fraud.", "if --label is given"
     ),
     tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
-    json: Json = False,
-    config: Path | None = CONFIG,
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
 
@@ -92,21 +87,22 @@ def fit(
     of them. FOLDER gets a checkpoint after every epoch. Ctrl-C keeps the best weights so far, and --resume continues.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import check_labels, cut_for_validation
+    from tapgnn.cli.results import cut_for_validation
+    from tapgnn.training.classification import labelled_parts
 
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
     wanted = reading.label is not None if classify is None else classify
     if wanted:
-        check_labels(log.events, log.simulated)
+        labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
     _train(estimator, (train, valid), out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
-    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, json)
+    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, output)
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
@@ -135,12 +131,13 @@ def _train(
 
     if not resume:
         (out / FILE).unlink(missing_ok=True)
-    metrics = MetricsFile(out / METRICS, resume)
 
     def listen(step: TrainingProgress) -> None:
-        for each in (screen, metrics, board):
-            if each is not None:
-                each.step(step)
+        screen.step(step)
+        if step.valid_auc is not None:
+            write_metrics(out / METRICS, step.points)
+        if board is not None:
+            board.step(step)
 
     with screen:
         model.fit(*parts, listener=listen, checkpoint=out, resume=resume)
@@ -149,35 +146,43 @@ def _train(
     if not model.history_.points:
         say("stopped before the first validation; nothing was saved")
         raise typer.Exit(130)
-    metrics.finish(model.history_.points)
+    write_metrics(out / METRICS, model.history_.points)
 
 
 def _finish(
-    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, as_json: bool
+    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, output: Output
 ) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
+    from tapgnn.evaluation.harness import versions
     from tapgnn.events import events_fingerprint
 
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
     model.reading_ = asdict(reading)
-    digest = model.save(out)
+    history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
     result = {
         "name": log.name,
         "simulated": log.simulated,
-        "model_sha256": digest,
-        **_results(model, found, classified),
+        "model_sha256": model.save(out),
+        "best_valid_auc": history.best_auc,
+        "best_epoch": history.best_epoch,
+        "interrupted": history.interrupted,
+        "events_per_s": history.events_per_s,
+        "validation": baselines.pop("tapgnn"),
+        "baselines": baselines,
+        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
+        "params": model.get_params(),
+        "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
-        "reading": asdict(reading),
+        "reading": model.reading_,
     }
-    if as_json:
-        print_json(result)
+    output.result(result)
     write_json(out / FIT, result)
-    report_fit(out / REPORT, log, model, found, classified)
+    report_fit(out / REPORT, log, found, result, classified)
     title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
-    show(title, method_table(found.results, COLUMNS), as_json)
+    output.show(title, method_table(found.results, COLUMNS))
     say(verdict(found.results))
     if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
         say("the log has labels; pass --classify to train a classifier")
@@ -193,21 +198,3 @@ def _train_classifier(model: TAPGNN, log: Log) -> Classification:
         f"the events, of which {int(classified.labels.sum()):,} have the label (random scores: 0.5 and {share:.4f})"
     )
     return classified
-
-
-def _results(model: TAPGNN, found: Evaluation, classified: Classification | None) -> dict[str, Any]:
-    from tapgnn.evaluation.harness import versions
-
-    history, metrics = model.history_, dict(found.results)
-    kept = ("valid_auc", "test_auc", "test_ap", "positives")
-    return {
-        "best_valid_auc": history.best_auc,
-        "best_epoch": history.best_epoch,
-        "interrupted": history.interrupted,
-        "events_per_s": history.events_per_s,
-        "validation": metrics.pop("tapgnn"),
-        "baselines": metrics,
-        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
-        "params": model.get_params(),
-        "versions": versions(),
-    }

@@ -1,10 +1,10 @@
-"""Evaluation: how good a method is on events that came later than all that it learnt from.
+"""Evaluation: how accurate a method is on events that are later than all that it was trained on.
 
-    evaluate(events, estimator)   TAP-GNN beside the trivial methods
-    compare(events, methods)      any of the methods, published and trivial, beside TAP-GNN
+    evaluate(events, estimator)   TAP-GNN alongside the trivial methods
+    compare(events, methods)      any of the methods, published and trivial, alongside TAP-GNN
 
-The modules below the estimator (metrics, protocols, questions) are imported by what lies between; so these two names
-are loaded when they are first used.
+The estimator imports the modules below it (metrics, protocols, questions), so these two names are loaded when they are
+first used.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from tapgnn.baselines import METHODS, EdgeBank, Method
 from tapgnn.baselines.method import Clock, Details
 from tapgnn.data.negatives import sample_negatives
-from tapgnn.data.splits import Split
+from tapgnn.data.splits import Split, touches_unseen
 from tapgnn.errors import QueryError
 from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
 from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
@@ -188,12 +188,13 @@ def make_baseline(name: str, seed: int, window: float = 1.0) -> Method:
 
 
 def measure_trained(
-    model: Model, state: State, split: Split, protocol: ProtocolName = "strict", seed: int = 0, most: int | None = None
+    model: Model, state: State, seen: Events, later: Events, protocol: ProtocolName, seed: int, most: int | None = None
 ) -> dict[str, Results]:
-    """A trained model and the trivial methods on the test events, or on `most` of them; the model first.
+    """A trained model and the trivial methods on later events, or on `most` of them; the model first.
 
-    The state has observed the training events, and is left as it is.
+    The state has observed the events `seen`, and is left as it is.
     """
+    split = Split(seen, later.slice(0, 0), later, np.zeros(0, dtype=bool), touches_unseen(later, seen))
     questions = Questions(split, PROTOCOLS[protocol], seed, most)
     trivial = {name: make_baseline(name, seed, questions.window) for name in TRIVIAL}
     methods = {NAME: TrainedModel(model, state.copy()), **trivial}

@@ -1,8 +1,8 @@
-"""A training on disk after every epoch, so that it can go on where it stopped and end in the same bits.
+"""Checkpoints: a training on disk after every epoch, which can be resumed and ends in the same bits.
 
 One safetensors file: weights, best weights, optimizer moments and torch's generator as tensors; epoch, history, numpy's
-generator, what the training was about and the checksum of all this as JSON in its header. Nothing is unpickled, and no
-number is used before its name, size and type are known to fit the training.
+generator, the configuration, a fingerprint of the events, and the checksum of all this as JSON in its header. Nothing
+is unpickled, and no tensor is used before its name, size and type are known to fit the training.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def save_checkpoint(training: LinkTraining, folder: str | Path) -> None:
 
 
 def load_checkpoint(training: LinkTraining, folder: str | Path) -> None:
-    """Bring a training that was made with the same data and settings to where the checkpoint was written."""
+    """Restore a training with the same data and settings to where the checkpoint was written."""
     source = Path(folder) / FILE
     if not os.path.lexists(source):
         raise ModelFileError(f"{folder} holds no checkpoint; {CURE}")
     tensors, progress = unpack_tensors(source, read_whole(source, CURE), CURE)
     with refusing(source, CURE):
         if progress.pop("sha256") != bytes_sha256(pack_tensors(tensors, progress)):
-            raise ConfigError("it is damaged: its checksum is not the one in its header")
+            raise ConfigError("it is damaged: its checksum does not match its header")
         if progress["about"] != json.loads(json.dumps(_about(training))):
             raise ModelFileError(f"{source} belongs to a training with other data or settings; {CURE}")
         _restore(training, tensors, progress)
@@ -99,7 +99,7 @@ def _history(values: dict[str, Any]) -> History:
     points = [value for point in history.points for value in (point["epoch"], point["loss"], point["valid_auc"])]
     numbers = (*points, history.best_auc, history.best_epoch, history.seconds, history.events)
     if not all(isinstance(number, int | float) for number in numbers):
-        raise ConfigError("its history is not one of numbers")
+        raise ConfigError("its history has values that are not numbers")
     return history
 
 

@@ -1,11 +1,11 @@
-"""Dynamic node (event) classification, as in the paper: is this event, at this moment, of the rare kind?
+"""Dynamic node (event) classification, as in the paper: does this event, at this moment, have the rare label?
 
-The self-supervised model is frozen. An event (u, v, t) is described by the two representations z(u,t) and z(v,t), which
-see only what came strictly before t, and by the event's own features where it has any. A three-layer MLP learns the
-label from balanced batches (the rare class is drawn again and again), stops when the validation AUC has not risen for
-ten epochs, and keeps its best weights.
+The self-supervised model is frozen. The inputs for an event (u, v, t) are the two representations z(u,t) and z(v,t),
+which see only what came strictly before t, and the event's own features, if any. A three-layer MLP learns the label
+from balanced batches (the rare class is oversampled), stops when the validation AUC has not risen for ten epochs, and
+keeps its best weights.
 
-Memory is bounded however long the log is: a description is 2d numbers an event, so those of ten million events would be
+Memory is bounded, however long the log is: the inputs are 2d numbers per event, so those of ten million events would be
 gigabytes.
 """
 
@@ -73,29 +73,35 @@ def train_classifier(model: Model, events: Events, seed: int = 0) -> Classificat
     One pass over the log. Descriptions are kept of at most LARGEST training events and as many for the choice: every
     rare one (half of so many at most), and a sample of the others. Every event of the last part is judged.
     """
-    if events.labels is None:
-        raise EventError("the events have no labels; name the label column when reading them")
-    split = split_strict(events)
-    parts = {"training": split.train, "validation": split.valid, "test": split.test}
-    labels = {name: (np.asarray(part.labels) > 0).astype(np.int64) for name, part in parts.items()}
-    for name, known in labels.items():
-        if len(np.unique(known)) < 2:
-            raise EventError(
-                f"the {name} events hold one class only, and both are needed to learn the label; take a longer log "
-                "(or simulate one with more fraud)"
-            )
+    (train, train_labels), (valid, valid_labels), (test, truth) = labelled_parts(events)
     rng, state = np.random.default_rng(seed), model.empty_state()
-    kept: dict[str, tuple[Tensor, Ints]] = {}
-    for name in ("training", "validation"):
-        rows = choose_rows(labels[name], LARGEST, rng)
-        inputs, state = _described(model, state, parts[name], rows)
-        kept[name] = inputs, labels[name][rows]
-    classifier, best = fit_classifier(*kept["training"], *kept["validation"], seed)
-    scores, truth = score_events(classifier, model, state, split.test), labels["test"]
-    positives = sum(int(known.sum()) for known in labels.values())
+    kept: list[tuple[Tensor, Ints]] = []
+    for part, labels in ((train, train_labels), (valid, valid_labels)):
+        rows = choose_rows(labels, LARGEST, rng)
+        inputs, state = _described(model, state, part, rows)
+        kept.append((inputs, labels[rows]))
+    classifier, best = fit_classifier(*kept[0], *kept[1], seed)
+    scores = score_events(classifier, model, state, test)
+    positives = int(train_labels.sum() + valid_labels.sum() + truth.sum())
     return Classification(
         classifier, best, auc(truth, scores), average_precision(truth, scores), truth, scores, positives
     )
+
+
+def labelled_parts(events: Events) -> list[tuple[Events, Ints]]:
+    """The events to train, select and test a classifier on, each with its labels, 0 or 1; every part has both."""
+    if events.labels is None:
+        raise EventError("the log has no labels; name the label column when it is read (--label), or omit --classify")
+    split = split_strict(events)
+    parts = {"first 70 %": split.train, "next 15 %": split.valid, "last 15 %": split.test}
+    found = [(part, (np.asarray(part.labels) > 0).astype(np.int64)) for part in parts.values()]
+    for name, (_, labels) in zip(parts, found, strict=True):
+        if len(np.unique(labels)) < 2:
+            raise EventError(
+                f"the {name} of the events all have the same class, and a classifier needs both classes there; use a "
+                "longer log, simulate more fraud with --fraud 0.05, or omit --classify and --label"
+            )
+    return found
 
 
 def choose_rows(labels: Ints, most: int, rng: np.random.Generator) -> Ints:

@@ -1,6 +1,6 @@
-"""Ctrl-C at a safe place: it is noted when it comes, and raised when the work says that it may be.
+"""Ctrl-C at a safe place: the signal is noted when it arrives, and KeyboardInterrupt is raised at the next `check`.
 
-Raised wherever it happens to come, it can be lost in compiled code, or come out of it as an error of the program.
+Raised at once, it can be lost in compiled code, or surface there as another error.
 """
 
 from __future__ import annotations

@@ -75,7 +75,10 @@ class Settings:
 
 @dataclass
 class TrainingProgress:
-    """The progress of a training, passed to the listener after every chunk; `valid_auc` after a validation."""
+    """The progress of a training, passed to the listener after every chunk; `valid_auc` after a validation.
+
+    `points` are those of the `History`, one per validation so far, of a resumed training too.
+    """
 
     epoch: int
     done: int
@@ -83,6 +86,7 @@ class TrainingProgress:
     loss: float
     events_per_s: float | None
     valid_auc: float | None = None
+    points: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -169,7 +173,9 @@ class LinkTraining:
                 self.history.seconds += time.perf_counter() - start
                 self.history.events += len(piece)
             self._compiled = True
-            progress = TrainingProgress(self.epoch, done, total, loss, self.history.events_per_s)
+            progress = TrainingProgress(
+                self.epoch, done, total, loss, self.history.events_per_s, None, self.history.points
+            )
             if done >= due[0]:
                 due.pop(0)
                 progress.loss = float(np.mean(losses))
