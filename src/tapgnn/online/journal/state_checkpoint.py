@@ -16,7 +16,7 @@ from tapgnn.errors import JournalError
 from tapgnn.events import Ints
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
-from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal import REBUILD, Journal
 from tapgnn.online.journal.record import Node
 from tapgnn.online.journal.state_rows import BLOCK, pack_rows, row_layout, row_slices, unpack_rows
 
@@ -107,10 +107,7 @@ class Checkpoints:
             )
         count = self._restore_rows(saved["size"])
         if count != saved["rows"]:
-            raise JournalError(
-                f"{self.journal.name}: its checkpoint should have {saved['rows']} rows and has {count}; restore the "
-                "journal from a copy, or rebuild the checkpoint with 'tapgnn migrate' (nothing was changed)"
-            )
+            raise self.journal.damage(f"its checkpoint should have {saved['rows']} rows and has {count}", REBUILD)
         live.state.clock, live.state.events, live.accepted = saved["clock"], saved["events"], saved["accepted"]
         buffer = live.buffer
         buffer.policy = Policy.from_dict(saved["policy"])
