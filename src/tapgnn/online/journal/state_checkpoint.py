@@ -18,7 +18,7 @@ from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.journal.journal import REBUILD, Journal
 from tapgnn.online.journal.record import Node
-from tapgnn.online.journal.state_rows import BLOCK, pack_rows, row_layout, row_slices, unpack_rows
+from tapgnn.online.journal.state_rows import BLOCK, grown, pack_rows, row_layout, row_slices, unpack_rows
 
 # Writing a row costs about as much as replaying two events. Unless the caller says how often, a checkpoint is made when
 # it adds little to the work since the last one, or when that work would take too long to repeat.
@@ -57,7 +57,7 @@ class Checkpoints:
     def _draft(self) -> tuple[dict[str, Any], Ints, Ints]:
         """The metadata of a checkpoint made now, the rows to write, and the stored rows that are free by now."""
         live, buffer = self.live, self.live.buffer
-        self._stored = stored = _grown(self._stored, len(live.changed))
+        self._stored = stored = grown(self._stored, len(live.changed))
         free = np.zeros(len(stored), dtype=bool)
         free[np.array(live.vocabulary.free_rows, dtype=np.int64) + 1] = True
         write = live.changed & ~free
@@ -138,8 +138,4 @@ class Checkpoints:
             )
         live.state.admit(live.vocabulary)
         live.changed = np.zeros(len(live.state.statistics), dtype=bool)
-        self._stored = _grown(self._stored, len(live.changed))
-
-
-def _grown(mask: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    return np.append(mask, np.zeros(size - len(mask), dtype=bool))
+        self._stored = grown(self._stored, len(live.changed))
