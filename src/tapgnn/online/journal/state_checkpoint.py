@@ -19,6 +19,7 @@ from tapgnn.online.engine.policy import Policy
 from tapgnn.online.journal.journal import REBUILD, Journal
 from tapgnn.online.journal.record import Node
 from tapgnn.online.journal.state_rows import BLOCK, grown, pack_rows, row_layout, row_slices, unpack_rows
+from tapgnn.vocabulary import Id
 
 # Writing a row costs about as much as replaying two events. Unless the caller says how often, a checkpoint is made when
 # it adds little to the work since the last one, or when that work would take too long to repeat.
@@ -122,20 +123,17 @@ class Checkpoints:
         count = 0
         for page in self.journal.nodes():
             rows = np.array([node.row for node in page], dtype=np.int64)
-            self._admit([node for node in page if node.id is not None], int(rows[-1]) + 1)
+            self._admit({node.row: node.id for node in page if node.id is not None}, int(rows[-1]) + 1)
             packed = np.frombuffer(b"".join(node.data for node in page), np.uint8)
             unpack_rows(self.live.state, rows, packed.reshape(len(page), -1))
             self._stored[rows + 1] = True
             count += len(page)
-        self._admit([], size)
+        self._admit({}, size)
         return count
 
-    def _admit(self, nodes: list[Node], size: int) -> None:
+    def _admit(self, names: dict[int, Id], size: int) -> None:
         live = self.live
-        if size > len(live.vocabulary):
-            live.vocabulary.place(
-                [node.row for node in nodes], [node.id for node in nodes if node.id is not None], size
-            )
+        live.vocabulary.place(names, size)
         live.state.admit(live.vocabulary)
         live.changed = np.zeros(len(live.state.statistics), dtype=bool)
         self._stored = grown(self._stored, len(live.changed))
