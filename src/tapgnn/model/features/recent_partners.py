@@ -7,9 +7,9 @@ A row of a node is its own key, then a number of slots, one a partner, each of s
     OWN    messages that the node itself had received by then
     OUT    events with it as source towards the partner   IN     as destination
 
-An event is noted at both of its ends. When all slots are taken, the partner that was silent longest gives way: a pair is
-remembered as long as one of its ends remembers it, and a hub does not erase what its customers know. The rows fold along
-the chains like every other state.
+An event is noted at both of its ends. When all slots are taken, the partner that was silent longest gives way: a pair
+is remembered as long as one of its ends remembers it, and a hub does not erase what its customers know. The rows fold
+along the chains like every other state.
 """
 
 from __future__ import annotations

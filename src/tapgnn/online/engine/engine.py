@@ -32,7 +32,7 @@ from tapgnn.online.journal.event_batch import Arriving, EventBatch, batch_in
 from tapgnn.online.journal.journal import Journal, open_journal
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
-from tapgnn.online.journal.undo_and_migrate import Rewrite, without_event, without_node
+from tapgnn.online.journal.undo_and_migrate import rewrite, without_event, without_node
 from tapgnn.threads import set_threads
 from tapgnn.vocabulary import Id
 
@@ -72,7 +72,7 @@ class Engine(Queries):
             raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
         set_threads(threads)
         changes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
-        own = journal if isinstance(journal, Journal) else open_journal(str(journal))
+        own = open_journal(journal)
         try:
             checkpoints = _restored(own, StartingPoint.of(model, own.metadata().get("start", start)), changes, verify)
             writer = Writer(checkpoints, checkpoint_every, horizon)
@@ -166,16 +166,16 @@ class Engine(Queries):
         """
         with self._writing:
             self._check_open()
-            self._switch(without_event(self._journal, self._live.start, position, index))
+            self._rewrite([without_event(self._journal, self._live.start, position, index)])
             return 1
 
     def erase(self, node: Id) -> int:
         """Undo every event of a node exactly, leaving no trace of it in the journal; gives their number."""
         with self._writing:
             self._check_open()
-            found, events = without_node(self._journal, self._live.start, node)
-            if found is not None:
-                self._switch(found)
+            changed, events = without_node(self._journal, self._live.start, node)
+            if changed:
+                self._rewrite(changed)
             return events
 
     def trim(self, position: int) -> int:
@@ -204,10 +204,8 @@ class Engine(Queries):
         Held events come last.
         """
         self._check_open()
-        if self._journal.first > 1:
-            raise JournalError(f"{self._journal.name} was trimmed; it cannot be replayed from its start")
         live = _beginning(self._journal, self._live.start)
-        for record in self._journal.records(1):
+        for record in self._journal.all_records():
             yield from live.steps(record, live.read(record))
         held = live.present()
         if isinstance(held, Trace):
@@ -269,10 +267,10 @@ class Engine(Queries):
         self.observe_many([request])
         return request.answer.result()
 
-    def _switch(self, found: Rewrite) -> None:
+    def _rewrite(self, changed: list[Record]) -> None:
         """Let the live state of a changed journal take over, and wipe what was before."""
-        self._writer.checkpoints = found.finish()
-        self._live = self._writer.live = found.live
+        self._writer.checkpoints = rewrite(self._journal, self._live.start, changed)
+        self._live = self._writer.live = self._writer.checkpoints.live
         self._journal.finish_wiping()
 
 

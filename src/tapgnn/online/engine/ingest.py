@@ -126,15 +126,10 @@ class Writer:
     def apply(self, record: Record, batch: EventBatch | None, scoring: IngestScoring | None = None) -> None:
         """Apply a journalled record, and score its events on the way."""
         with self._all_or_broken(), self.live.lock, torch.no_grad():
-            if scoring is not None:
-                scoring.score_late()
-            for events, trace in self.live.steps(record, batch):
-                if scoring is not None:
-                    scoring.score_absorbed(events, trace)
+            steps = self.live.steps(record, batch)
+            for events, trace in steps if scoring is None else scoring.along(steps):
                 for listener in self.listeners:
                     listener(events, trace)
-            if scoring is not None:
-                scoring.score_pending()
 
     def _take_group(self, requests: Sequence[Request]) -> Sequence[Request]:
         """Take requests in one commit; gives those that are left, from the first repetition within the commit on."""

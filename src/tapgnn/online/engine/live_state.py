@@ -31,7 +31,7 @@ from tapgnn.online.engine.reorder_buffer import PendingColumns, ReorderBuffer, a
 from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.record import Kind, Record
-from tapgnn.online.journal.state_rows import clear_rows, hash_rows, pack_rows, unpack_rows
+from tapgnn.online.journal.state_rows import clear_rows, grown, hash_rows, pack_rows, unpack_rows
 
 CHUNK = 4_096
 # A node is forgotten between ttl and (1 + 1 / SWEEPS) ttl after its last event.
@@ -88,11 +88,10 @@ class LiveState:
             return None
         if record.position <= self.known:
             batch = batch.keep(batch.time > self.start.clock)
-        width = 0 if batch.features is None else batch.features.shape[1]
-        if len(batch) and width != self.model.config.edge_features:
+        if len(batch) and batch.feature_width != self.model.config.edge_features:
             raise EventError(
-                f"the batch at position {record.position} has {width} features per event, the model expects "
-                f"{self.model.config.edge_features}; it was trained on other features than this journal holds"
+                f"the batch at position {record.position} has {batch.feature_width} features per event, the model "
+                f"expects {self.model.config.edge_features}; it was trained on other features than this journal holds"
             )
         return batch
 
@@ -148,8 +147,7 @@ class LiveState:
         size = self.state.size
         rows, reused = self.vocabulary.assign(batch.ids)
         self.state.admit(self.vocabulary)
-        if len(self.changed) < len(self.state.statistics):
-            self.changed = np.append(self.changed, np.zeros(len(self.state.statistics) - len(self.changed), dtype=bool))
+        self.changed = grown(self.changed, len(self.state.statistics))
         self._clear(reused)
         self.changed[size + 1 : self.state.size + 1] = True
         return rows

@@ -15,7 +15,7 @@ from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.engine.ingest import Writer
-from tapgnn.online.engine.ingest_scoring import classifier_of, classify_events, score_links
+from tapgnn.online.engine.ingest_scoring import classifier_of, probabilities
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.journal.event_batch import Arriving, EventBatch
 from tapgnn.unfold import DESTINATION
@@ -82,7 +82,7 @@ class Queries:
             left, right = live.model.vocabulary.rows(src), live.model.vocabulary.rows(dst)
             if left.shape != right.shape:
                 raise QueryError(f"there are {len(left)} sources and {len(right)} destinations; give as many of both")
-            return score_links(live.model, live.where, left, right, _one_for_each(when, left))
+            return probabilities(live.model.score(live.where, left, right, _one_for_each(when, left)))
 
     def rank(
         self, src: Id, time: float | None = None, k: int = 10, candidates: Ids | None = None
@@ -98,9 +98,9 @@ class Queries:
             pool = _destinations(live.live_state) if candidates is None else names.known_rows(candidates)
             past = live.model.past(live.where, np.concatenate([names.rows([src]), pool]), float(when))
             best = torch.topk(live.model.link(past, 1), min(k, len(pool)))
-            probabilities = torch.sigmoid(best.values.double()).tolist()
             rows = pool[best.indices.numpy(force=True)].tolist()
-            return [(names.ids[row], value) for row, value in zip(rows, probabilities, strict=True)]
+            values = probabilities(best.values).tolist()
+            return [(names.ids[row], value) for row, value in zip(rows, values, strict=True)]
 
     def classify(self, events: Arriving) -> Floats:
         """The classifier's probability [E] of the rare label, each event on its own; nothing is observed."""
@@ -110,7 +110,7 @@ class Queries:
         with self._at(batch.time) as (live, when):
             rows = live.model.vocabulary.rows(batch.ids)
             src, dst = rows[batch.src], rows[batch.dst]
-            return classify_events(live.model, classifier, live.where, src, dst, when, batch.features)
+            return probabilities(live.model.classify(live.where, classifier, src, dst, when, batch.features))
 
     @contextmanager
     def _at(self, time: ArrayLike | None) -> Iterator[tuple[LiveView, Floats]]:

@@ -7,7 +7,7 @@ are assigned lowest first, so that the rows depend only on the order in which no
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -81,14 +81,11 @@ class RecyclingVocabulary(Vocabulary):
             self._ids[row] = UNUSED
             heapq.heappush(self._free, row)
 
-    def place(self, rows: Iterable[int], ids: Iterable[Id], size: int) -> None:
+    def place(self, names: Mapping[int, Id], size: int) -> None:
         """Put ids at new rows; rows in between, up to `size`, are free."""
-        start = len(self._ids)
-        self._ids.extend([UNUSED] * (size - start))
-        taken = set()
-        for row, name in zip(rows, ids, strict=True):
-            self._ids[row], self._row[name] = name, row
-            taken.add(row)
-        for row in range(start, size):
-            if row not in taken:
+        for row in range(len(self._ids), size):
+            self._ids.append(names.get(row, UNUSED))
+            if row in names:
+                self._row[names[row]] = row
+            else:
                 heapq.heappush(self._free, row)

@@ -12,25 +12,24 @@ the instant before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.layer_norm import join_and_normalise
 from tapgnn.compiled.row_lookup import rows_of
 from tapgnn.events import Ints
+from tapgnn.kernels.kernel import Messages
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.differentiable import PastRows
 from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN, both_roles, recent_counts
 from tapgnn.online.explain.event_window import Excerpt
-from tapgnn.online.explain.received_messages import collect_messages, finish_read, last_sums
 from tapgnn.vocabulary import Id
 
 
-@dataclass
-class CopiedRows:
+class CopiedRows(NamedTuple):
     """What is known of a node at some queries, as copies that can be changed."""
 
     node: Tensor
@@ -50,13 +49,11 @@ class CopiedRows:
 
     def repeated(self, count: int) -> CopiedRows:
         """The same query `count` times."""
-        columns = (getattr(self, part.name) for part in fields(self))
-        return CopiedRows(*(column.repeat(count, *[1] * (column.dim() - 1)) for column in columns))
+        return CopiedRows(*(column.repeat_interleave(count, dim=0) for column in self))
 
     def with_right(self, right: CopiedRows) -> PastRows:
         """Queries of the left ends and then those of the right ends."""
-        joined: Any = (torch.cat([getattr(self, part.name), getattr(right, part.name)]) for part in fields(self))
-        node, time, seen, statistics, embedding, sketch = joined
+        node, time, seen, statistics, embedding, sketch = map(torch.cat, zip(self, right, strict=True))
         return PastRows(node, time, seen, statistics, rows_of(embedding), rows_of(sketch))
 
 
@@ -70,18 +67,18 @@ class NodeHistory:
         self.model, self.node, self.past = model, node, past
         self.kernel = model.layers[-1].kernel
         self.statistics = past.statistics[0]
-        self.messages = collect_messages(model, history, node)
-        self.fed = history.walks[self.messages.event, 1 - self.messages.role].double()
+        self.messages = self._received(history)
+        self.fed = torch.from_numpy(history.walks)[self.messages.event, 1 - self.messages.role].double()
         self.time = torch.from_numpy(history.time)[self.messages.event]
         self.seen = torch.from_numpy(history.seen)[self.messages.event]
-        self.size = len(history)
+        self.size = len(history.time)
         self.start = model.config.sketch_width if model.config.sketched else 0
         rates = (model.config.count_rates(), model.config.sketch_rates())
         self.count_rate, self.sketch_rate = map(torch.from_numpy, rates)
         if not len(self.messages):
             return
         row = int(state.rows(past.node.numpy())[0])
-        self.peak = self.kernel.find_peak(last_sums(model, state.sums[row]), self.messages)
+        self.peak = self.kernel.find_peak(self._last_sums(state, row), self.messages)
         self.now = self._clock(self.statistics)
         self.part = self._added(self.now)
         self.older = self._older(state, row, self.messages.event < absorbed)
@@ -90,11 +87,35 @@ class NodeHistory:
         one = torch.nn.functional.one_hot(self.messages.role, 2).double()
         self.removed = one.new_zeros(self.size, 2).index_add(0, self.messages.event, one)
 
-    def _clock(self, statistics: Tensor) -> Tensor:
-        """[2] when a node with these statistics was last active, in spans of the model."""
+    def _received(self, history: Excerpt) -> Messages:
+        """The last layer's messages to the node along the events of an excerpt, made again."""
+        model, block = self.model, self.model.layers[-1]
+        ends = np.stack([history.src == self.node, history.dst == self.node], axis=1)
+        event, receiver = (torch.from_numpy(found) for found in np.nonzero(ends))
+        columns = (history.time, history.seen, history.lower, history.degree, history.edge)
+        time, seen, lower, degree, edge = map(torch.from_numpy, columns)
+        sender, clocks = 1 - receiver, self._in_spans(time, seen)[event]
+        value: Tensor = block.transform(lower[event, sender])
+        if block.of_time is not None:
+            value = value + block.of_time(model.encoding(clocks[:, 0]))
+        if block.of_edge is not None:
+            value = value + block.of_edge(edge[event])
+        if block.gate is not None:
+            value = value * block.gate[sender]
+        return Messages(event, receiver, value.double(), lower[event, receiver], degree[event, sender].double(), clocks)
+
+    def _last_sums(self, state: State, row: int) -> Tensor:
+        """The last layer's part of a row of sums."""
+        return state.sums[row, state.sums.shape[1] - self.kernel.state_width :]
+
+    def _in_spans(self, time: Tensor, seen: Tensor) -> Tensor:
+        """[..., 2] moments on both clocks, in spans of the model."""
         config = self.model.config
-        time, seen = both_roles(statistics, LAST).max(), both_roles(statistics, SEEN).max()
-        return torch.stack([(time - config.origin) / config.span, seen / config.events])
+        return torch.stack([(time - config.origin) / config.span, seen / config.events], dim=-1)
+
+    def _clock(self, statistics: Tensor) -> Tensor:
+        """[2] when a node with these statistics was last active."""
+        return self._in_spans(both_roles(statistics, LAST).max(), both_roles(statistics, SEEN).max())
 
     def _added(self, now: Tensor) -> Tensor:
         """[M, .] what each message is worth in V at the clocks `now`."""
@@ -116,7 +137,7 @@ class NodeHistory:
         statistics = state.statistics[row]
         if int(absorbed.sum()) == int(both_roles(statistics, COUNT).sum()):
             return torch.zeros_like(self.part[0])
-        sums = self.kernel.additive(last_sums(self.model, state.sums[row]))
+        sums = self.kernel.additive(self._last_sums(state, row))
         whole = torch.cat([sums, recent_counts(statistics), state.sketch[row, self.start :].double()])
         then = self._clock(statistics)
         known = self._added(then)[absorbed]
@@ -151,7 +172,7 @@ class NodeHistory:
             sketch[1:, self.start :] = left[:, stop:].to(sketch)
             read = self.kernel.read_sums(left[:, :width], counts[1:].sum(dim=1))
             touched = 1 + (self.removed.sum(dim=1) > 0).nonzero()[:, 0]
-            embedding[touched] = finish_read(self.model, read, self.messages.own[-1])[touched - 1]
+            embedding[touched] = self.finish_read(read)[touched - 1]
             embedding[counts.sum(dim=1) == 0] = 0.0
         return rows, exact
 
@@ -179,6 +200,13 @@ class NodeHistory:
             fresh = self._added(then)[others].sum(dim=0)
             left[event] = fresh + self._decay(self.older, then - self.now)
         return known
+
+    def finish_read(self, read: Tensor) -> Tensor:
+        """The embedding [B, d] that the last block makes of what it reads, and of the node's own h_{K-1}."""
+        block = self.model.layers[-1]
+        read = block.kernel.activate(read.to(self.model.dtype))
+        own = self.messages.own[-1].detach().expand_as(read)
+        return read if block.end is None else join_and_normalise(own, *block.end, read)
 
     def reading(self) -> tuple[Tensor, Tensor, Tensor]:
         """What the last layer reads [d], and the shares in it of the events [n, d] and of older ones [d]."""

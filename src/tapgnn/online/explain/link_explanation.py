@@ -1,12 +1,7 @@
 """Why a link has its score: what each past event of its two nodes did to it.
 
-Let V(x) be all that a node's row of the state holds as sums: those of the last layer, the decayed counts, the walk
-sketch. Every message m that reached x added a known amount to it, so for the events that a window remembers
-
-    V(x) = older(x) + sum over m of added(m)                                     exact
-
-    effect(e)     logit - logit without e: V, the counts and the recency of both nodes without what e added. Exact at
-                  this level; what lower layers and third nodes had learnt from e stays.
+    effect(e)     logit - logit without e: the rows of both nodes without what e added to them (see `leave_one_out`).
+                  Exact at this level; what lower layers and third nodes had learnt from e stays.
     share(e)      effect(e) over the sum of all absolute effects
     embedding(e)  what e adds to the logit through the last layer's reading alone, along the straight path from empty
                   sums: added(e) . mean over the path of d logit / d reading, so that
@@ -25,9 +20,8 @@ from tapgnn.events import Events
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.answers import Cause, Explanation
-from tapgnn.online.explain.event_window import Excerpt, Window, excerpt
+from tapgnn.online.explain.event_window import Excerpt, Window
 from tapgnn.online.explain.leave_one_out import CopiedRows, NodeHistory
-from tapgnn.online.explain.received_messages import finish_read
 from tapgnn.vocabulary import Id
 
 MOST_EVENTS = 512
@@ -48,11 +42,11 @@ def explain(
 
     `where` is what the score is read from; of a trace, `held` are the events, which the window does not have.
     """
-    history = window.touching(src, dst)
-    history = history.take(np.arange(max(len(history) - MOST_EVENTS, 0), len(history)))
-    absorbed = len(history)
+    history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
+    absorbed = len(history.time)
     if isinstance(where, Trace) and held is not None:
-        history = history.followed_by(excerpt(model, held, where).touching(src, dst))
+        history = history.followed_by(Window.of(model, held, where).touching(src, dst))
+    size = len(history.time)
     state = where.successor if isinstance(where, Trace) else where
     with torch.no_grad():
         known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
@@ -60,28 +54,17 @@ def explain(
             NodeHistory(model, state, history, absorbed, node, rows)
             for node, rows in zip((src, dst), known, strict=True)
         ]
-        logits, exact = _logits_without(model, sides, len(history))
-    base, moved = _embedding_effects(model, sides, len(history))
+        logits, exact = _logits_without(model, sides, size)
+    base, moved = _embedding_effects(model, sides, size)
     effect = (logits[0] - logits[1:]).numpy()
     whole = float(np.abs(effect).sum()) or 1.0
     without = torch.sigmoid(logits[1:]).numpy()
     order = np.argsort(-np.abs(effect), kind="stable")[:limit]
-    causes = [
-        Cause(
-            history.src[e],
-            history.dst[e],
-            float(history.time[e]),
-            float(effect[e]),
-            float(effect[e] / whole),
-            float(moved[e]),
-            float(without[e]),
-            bool(exact[e]),
-        )
-        for e in order
-    ]
+    columns = (history.src, history.dst, history.time, effect, effect / whole, moved.numpy(), without, exact.numpy())
+    causes = [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
     logit, total = float(logits[0]), _count_events(history, sides)
     probability = float(torch.sigmoid(logits[0]))
-    return Explanation(src, dst, time, probability, logit, base, float(moved[-1]), causes, len(history), total)
+    return Explanation(src, dst, time, probability, logit, base, float(moved[-1]), causes, size, total)
 
 
 def _count_events(history: Excerpt, sides: list[NodeHistory]) -> int:
@@ -110,7 +93,7 @@ def _embedding_effects(model: Model, sides: list[NodeHistory], size: int) -> tup
                 read, share, older = side.reading()
             reading = (alpha * read).requires_grad_()
             with torch.enable_grad():
-                rows.embedding = finish_read(model, reading, side.messages.own[-1])
+                rows = rows._replace(embedding=side.finish_read(reading))
             readings.append(reading)
             shares.append(torch.cat([share, older.unsqueeze(0)]))
         pasts.append(rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -53,11 +53,10 @@ class EventBatch:
         batch = _from_events(events) if isinstance(events, Events) else _from_columns(_columns(events))
         if len(batch) == 0:
             raise EventError("there are no events; at least one row is needed")
-        width = 0 if batch.features is None else batch.features.shape[1]
-        if width != config.edge_features:
+        if batch.feature_width != config.edge_features:
             raise EventError(
-                f"row 0: the model expects {config.edge_features} features per event, this batch has {width}; send the "
-                "features that the model was trained with"
+                f"row 0: the model expects {config.edge_features} features per event, this batch has "
+                f"{batch.feature_width}; send the features that the model was trained with"
             )
         _check_ids(batch)
         _check_range(batch, config)
@@ -65,6 +64,11 @@ class EventBatch:
 
     def __len__(self) -> int:
         return len(self.time)
+
+    @property
+    def feature_width(self) -> int:
+        """The number of features of an event, 0 where there are none."""
+        return 0 if self.features is None else self.features.shape[1]
 
     def sent_index(self) -> Ints:
         """[E] the index of each event in the batch as it was sent."""
@@ -75,8 +79,8 @@ class EventBatch:
         ends = f"{self.ids[self.src[row]]!r} -> {self.ids[self.dst[row]]!r}"
         return f"event {self.sent_index()[row]} ({ends} at {self.time[row]})"
 
-    def keep(self, rows: NDArray[np.bool_]) -> EventBatch:
-        """Only the events of a mask, with the indices that they had; ids that are then in no event are gone."""
+    def keep(self, rows: NDArray[np.bool_] | slice) -> EventBatch:
+        """Only some events, with the indices that they had; ids that are then in no event are gone."""
         ends = np.stack([self.src[rows], self.dst[rows]], axis=1).ravel()
         used, place = np.unique(ends, return_inverse=True)
         return EventBatch(
@@ -93,9 +97,8 @@ class EventBatch:
         """The bytes of the batch; the same batch has the same bytes."""
         names = json.dumps(list(self.ids), separators=(",", ":")).encode()
         size = next(size for size in _NUMBERS if len(self.ids) <= 1 << (8 * size))
-        width = 0 if self.features is None else self.features.shape[1]
         flags = (_LABELS if self.labels is not None else 0) | (_INDEX if self.index is not None else 0)
-        header = _HEADER.pack(_MAGIC, len(self), len(self.ids), len(names), width, size, flags)
+        header = _HEADER.pack(_MAGIC, len(self), len(self.ids), len(names), self.feature_width, size, flags)
         numbers = _NUMBERS[size]
         columns: list[NDArray[Any]] = [self.time.astype("<f8"), self.src.astype(numbers), self.dst.astype(numbers)]
         if self.features is not None:
@@ -139,11 +142,8 @@ def batch_in(record: Record) -> EventBatch | None:
 
 def _from_events(events: Events) -> EventBatch:
     """A log's rows; its ids are numbered within the batch."""
-    used, place = np.unique(np.stack([events.src, events.dst], axis=1).ravel(), return_inverse=True)
-    names = events.vocabulary.ids
-    return EventBatch(
-        [names[row] for row in used.tolist()], place[0::2], place[1::2], events.time, events.features, events.labels
-    )
+    columns = (events.src, events.dst, events.time, events.features, events.labels)
+    return replace(EventBatch(events.vocabulary.ids, *columns).keep(slice(None)), index=None)
 
 
 def _from_columns(table: dict[str, Any]) -> EventBatch:

@@ -15,16 +15,19 @@ from __future__ import annotations
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar
 
-from tapgnn.errors import JournalError
+from tapgnn.errors import IrrevocableError, JournalError
 from tapgnn.online.journal.record import Kind, Node, Record, metadata_checksum, read_node, read_record
 
 FORMAT = 1
 PAGE = 256
+IN_USE = "{name} is in use by another writer; stop it first, a journal has one writer"
+REBUILD = ", or rebuild the checkpoint from its records with 'tapgnn migrate'"
 
 _SCHEMA = (
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL, checksum {integer} NOT NULL)",
@@ -62,6 +65,8 @@ class Journal(ABC):
     # After these errors of a commit nothing was written for certain; after any other error of the database who knows.
     certain_errors: tuple[type[Exception], ...]
     database_error: type[Exception]
+    # What is said of an error of the database, with the cure: that of the first type that it is of.
+    explanations: ClassVar[Mapping[type[Exception], str]]
 
     def __init__(self, name: str, connect: Callable[[], Any]) -> None:
         self.name = name
@@ -83,13 +88,15 @@ class Journal(ABC):
     def open(self) -> None:
         """Take the single writer's lock, check what is there, and create the tables where there are none."""
 
-    @abstractmethod
-    def explained(self) -> AbstractContextManager[None]:
+    @contextmanager
+    def explained(self) -> Iterator[None]:
         """Turns errors of the database into a `JournalError` with the cure."""
-
-    @abstractmethod
-    def in_transaction(self) -> bool:
-        """Whether there is something to roll back."""
+        try:
+            yield
+        except tuple(self.explanations) as error:
+            text = next(text for kind, text in self.explanations.items() if isinstance(error, kind))
+            reason = str(error).strip().partition("\n")[0]
+            raise JournalError(text.format(name=self.name, head=self.head, reason=reason)) from None
 
     @abstractmethod
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
@@ -108,7 +115,8 @@ class Journal(ABC):
                 yield
                 self._commit()
             except BaseException:
-                if self.in_transaction():
+                # A database that has rolled back by itself, or is out of reach, has nothing left to roll back.
+                with suppress(self.database_error):
                     self.connection.execute("ROLLBACK")
                 raise
 
@@ -171,10 +179,7 @@ class Journal(ABC):
             found = {}
             for name, text, checksum in self.run("SELECT name, value, checksum FROM facts"):
                 if metadata_checksum(f"{name}", f"{text}") != checksum:
-                    raise JournalError(
-                        f"{self.name}: metadata {name!r} is damaged; restore the journal from a copy "
-                        "(nothing was changed)"
-                    )
+                    raise self.damage(f"metadata {name!r} is damaged")
                 found[name] = json.loads(text)
             return found
 
@@ -251,12 +256,18 @@ class Journal(ABC):
                 page = self.run(_RECORDS + clause, (wanted, stop))
             for row in page or [(stop + 1,)]:
                 if row[0] != wanted:
-                    raise JournalError(
-                        f"{self.name}: position {wanted} is missing; restore the journal from a copy (nothing was "
-                        "changed)"
-                    )
+                    raise self.damage(f"position {wanted} is missing")
                 yield self._checked(row)
                 wanted += 1
+
+    def all_records(self) -> Iterator[Record]:
+        """The records from the very first on; an error where some were trimmed away."""
+        if self.first > 1:
+            raise IrrevocableError(
+                f"{self.name} was trimmed and begins at position {self.first}; what depends on earlier events cannot "
+                "be replayed"
+            )
+        return self.records(1)
 
     def nodes(self) -> Iterator[list[Node]]:
         """The rows of the checkpoint, in pages; a damaged one is an error that names it."""
@@ -331,24 +342,28 @@ class Journal(ABC):
     def _checked(self, row: tuple[Any, ...]) -> Record:
         record = read_record(row)
         if record is None:
-            cure = "restore the journal from a copy"
-            raise JournalError(f"{self.name}: the record at position {row[0]} is damaged; {cure} (nothing was changed)")
+            raise self.damage(f"the record at position {row[0]} is damaged")
         return record
 
     def _checked_node(self, row: tuple[Any, ...]) -> Node:
         node = read_node(row)
         if node is None:
-            cure = "restore the journal from a copy, or rebuild the checkpoint from its records with 'tapgnn migrate'"
-            raise JournalError(f"{self.name}: row {row[0]} of its checkpoint is damaged; {cure} (nothing was changed)")
+            raise self.damage(f"row {row[0]} of its checkpoint is damaged", REBUILD)
         return node
 
+    def damage(self, what: str, other_cure: str = "") -> JournalError:
+        """The error of a journal that does not hold what was written."""
+        return JournalError(f"{self.name}: {what}; restore the journal from a copy{other_cure} (nothing was changed)")
 
-def open_journal(place: str) -> Journal:
-    """The journal at a path (SQLite) or a postgresql:// address, created where there is none."""
-    if place.startswith(("postgresql://", "postgres://")):
+
+def open_journal(place: str | Path | Journal) -> Journal:
+    """The journal at a path (SQLite) or a postgresql:// address, created where there is none; an open one as it is."""
+    if isinstance(place, Journal):
+        return place
+    if str(place).startswith(("postgresql://", "postgres://")):
         from tapgnn.online.journal.postgres import PostgresJournal
 
-        return PostgresJournal(place)
+        return PostgresJournal(str(place))
     from tapgnn.online.journal.sqlite import SqliteJournal
 
     return SqliteJournal(place)

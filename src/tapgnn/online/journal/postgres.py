@@ -7,13 +7,12 @@ writer holds an advisory lock as long as its session lives. Commits are synchron
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from tapgnn.errors import JournalError
-from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal import IN_USE, Journal
 
 try:
     import psycopg
@@ -32,6 +31,14 @@ class PostgresJournal(Journal):
 
     certain_errors = (psycopg.errors.DiskFull,)
     database_error = psycopg.Error
+    explanations: ClassVar = {
+        psycopg.errors.LockNotAvailable: IN_USE,
+        psycopg.errors.DiskFull: "{name}: the server's disk is full at position {head}; nothing was written, make room "
+        "and try again",
+        psycopg.OperationalError: "{name}: the server cannot be reached, or the connection was lost, after position "
+        "{head} ({reason}); restart when it is back",
+        psycopg.Error: "{name}: PostgreSQL refused a statement after position {head} ({reason})",
+    }
 
     def __init__(self, address: str) -> None:
         place, self.schema = _split(address)
@@ -61,31 +68,19 @@ class PostgresJournal(Journal):
         """Take the lock of the single writer, which the server keeps until this session ends."""
         key = int.from_bytes(hashlib.blake2b(f"tapgnn {self.schema}".encode(), digest_size=8).digest(), signed=True)
         self.run(f"SET lock_timeout = '{PATIENCE}'")
-        try:
-            self.run("SELECT pg_advisory_lock(?)", (key,))
-        except psycopg.errors.LockNotAvailable:
-            raise JournalError(
-                f"{self.name} is in use by another writer; stop it first, a journal has one writer"
-            ) from None
+        self.run("SELECT pg_advisory_lock(?)", (key,))
         self.run("SET lock_timeout = 0")
-
-    def in_transaction(self) -> bool:
-        """Whether there is something to roll back."""
-        return not self.connection.closed and not self.outcome_unknown
 
     @property
     def connection_lost(self) -> bool:
-        """Whether the session has ended."""
         return bool(self.connection.closed)
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement, with ? for values; gives its rows."""
         with self.explained():
             cursor = self.connection.execute(statement.replace("?", "%s").encode(), values or None)
             return cursor.fetchall() if cursor.description is not None else []
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run one statement for each row of values."""
         with self.explained(), self.connection.cursor() as cursor:
             cursor.executemany(statement.replace("?", "%s").encode(), rows)
 
@@ -97,30 +92,6 @@ class PostgresJournal(Journal):
     def close(self) -> None:
         """End the session, and with it the lock."""
         self.connection.close()
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turns errors of the database into a `JournalError` with the cure."""
-        try:
-            yield
-        except psycopg.errors.LockNotAvailable:
-            raise
-        except psycopg.errors.DiskFull:
-            raise JournalError(
-                f"{self.name}: the server's disk is full at position {self.head}; nothing was written, make room and "
-                "try again"
-            ) from None
-        except psycopg.OperationalError as error:
-            reason = str(error).strip().splitlines()[0]
-            raise JournalError(
-                f"{self.name}: the server cannot be reached, or the connection was lost, after position {self.head} "
-                f"({reason}); restart when it is back"
-            ) from None
-        except psycopg.Error as error:
-            reason = str(error).strip().splitlines()[0]
-            raise JournalError(
-                f"{self.name}: PostgreSQL refused a statement after position {self.head} ({reason})"
-            ) from None
 
 
 def _split(address: str) -> tuple[str, str]:

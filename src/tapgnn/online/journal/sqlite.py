@@ -10,13 +10,12 @@ from __future__ import annotations
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from tapgnn.errors import JournalError
-from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal import IN_USE, Journal
 from tapgnn.online.journal.record import Record
 
 try:
@@ -32,6 +31,7 @@ _SETTINGS = (
     "journal_size_limit = 67108864",
     "cache_size = -8192",
 )
+_DAMAGED = "{name}: the file is damaged or cannot be written after position {head} ({reason}); restore it from a copy"
 _HEAD = struct.Struct("<QI")
 
 
@@ -41,6 +41,15 @@ class SqliteJournal(Journal):
     begin = "BEGIN IMMEDIATE"
     certain_errors = (apsw.FullError, apsw.BusyError)
     database_error = apsw.Error
+    explanations: ClassVar = {
+        apsw.BusyError: IN_USE,
+        apsw.LockedError: IN_USE,
+        apsw.FullError: "{name}: the disk is full at position {head}; nothing was written, make room and try again",
+        apsw.NotADBError: "{name} is not a tapgnn journal, or its start is damaged; restore it from a copy (nothing "
+        "was changed)",
+        apsw.Error: _DAMAGED,
+        UnicodeDecodeError: _DAMAGED,
+    }
 
     def __init__(self, path: str | Path) -> None:
         self._head_file = -1
@@ -89,25 +98,17 @@ class SqliteJournal(Journal):
             )
 
     def append(self, records: Sequence[Record]) -> list[Record]:
-        """Write records at the end, in one transaction, and give them their positions; they are durable then."""
         with self._lock:
             placed = super().append(records)
-            number = struct.pack("<Q", self.head)
             os.lseek(self._head_file, 0, os.SEEK_SET)
-            os.write(self._head_file, number + struct.pack("<I", zlib.crc32(number)))
+            os.write(self._head_file, _HEAD.pack(self.head, _head_checksum(self.head)))
             return placed
 
-    def in_transaction(self) -> bool:
-        """Whether there is something to roll back."""
-        return bool(self.connection.in_transaction)
-
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement, with ? for values; gives its rows."""
         with self.explained():
             return list(self.connection.execute(statement, values))
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run one statement for each row of values."""
         with self.explained():
             self.connection.executemany(statement, rows)
 
@@ -119,7 +120,6 @@ class SqliteJournal(Journal):
             raise JournalError(f"{self.name}: its write-ahead log could not be emptied; restart to try again")
 
     def close(self) -> None:
-        """Release the file."""
         with self._lock:
             self.connection.close()
             if self._head_file >= 0:
@@ -131,28 +131,8 @@ class SqliteJournal(Journal):
             number, checksum = _HEAD.unpack(Path(f"{self.name}-head").read_bytes())
         except (FileNotFoundError, struct.error):
             return 0
-        return int(number) if zlib.crc32(struct.pack("<Q", number)) == checksum else 0
+        return int(number) if _head_checksum(number) == checksum else 0
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turns errors of the database into a `JournalError` with the cure."""
-        try:
-            yield
-        except (apsw.BusyError, apsw.LockedError):
-            raise JournalError(
-                f"{self.name} is in use by another writer; stop it first, a journal has one writer"
-            ) from None
-        except apsw.FullError:
-            raise JournalError(
-                f"{self.name}: the disk is full at position {self.head}; nothing was written, make room and try again"
-            ) from None
-        except apsw.NotADBError:
-            raise JournalError(
-                f"{self.name} is not a tapgnn journal, or its start is damaged; restore it from a copy (nothing was "
-                "changed)"
-            ) from None
-        except (apsw.Error, UnicodeDecodeError) as error:
-            raise JournalError(
-                f"{self.name}: the file is damaged or cannot be written after position {self.head} ({error}); restore "
-                "it from a copy"
-            ) from None
+
+def _head_checksum(number: int) -> int:
+    return zlib.crc32(struct.pack("<Q", number))

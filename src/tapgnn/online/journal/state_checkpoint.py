@@ -16,9 +16,10 @@ from tapgnn.errors import JournalError
 from tapgnn.events import Ints
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
-from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal import REBUILD, Journal
 from tapgnn.online.journal.record import Node
-from tapgnn.online.journal.state_rows import BLOCK, pack_rows, row_layout, row_slices, unpack_rows
+from tapgnn.online.journal.state_rows import BLOCK, grown, pack_rows, row_layout, row_slices, unpack_rows
+from tapgnn.vocabulary import Id
 
 # Writing a row costs about as much as replaying two events. Unless the caller says how often, a checkpoint is made when
 # it adds little to the work since the last one, or when that work would take too long to repeat.
@@ -57,7 +58,7 @@ class Checkpoints:
     def _draft(self) -> tuple[dict[str, Any], Ints, Ints]:
         """The metadata of a checkpoint made now, the rows to write, and the stored rows that are free by now."""
         live, buffer = self.live, self.live.buffer
-        self._stored = stored = _grown(self._stored, len(live.changed))
+        self._stored = stored = grown(self._stored, len(live.changed))
         free = np.zeros(len(stored), dtype=bool)
         free[np.array(live.vocabulary.free_rows, dtype=np.int64) + 1] = True
         write = live.changed & ~free
@@ -107,10 +108,7 @@ class Checkpoints:
             )
         count = self._restore_rows(saved["size"])
         if count != saved["rows"]:
-            raise JournalError(
-                f"{self.journal.name}: its checkpoint should have {saved['rows']} rows and has {count}; restore the "
-                "journal from a copy, or rebuild the checkpoint with 'tapgnn migrate' (nothing was changed)"
-            )
+            raise self.journal.damage(f"its checkpoint should have {saved['rows']} rows and has {count}", REBUILD)
         live.state.clock, live.state.events, live.accepted = saved["clock"], saved["events"], saved["accepted"]
         buffer = live.buffer
         buffer.policy = Policy.from_dict(saved["policy"])
@@ -125,24 +123,17 @@ class Checkpoints:
         count = 0
         for page in self.journal.nodes():
             rows = np.array([node.row for node in page], dtype=np.int64)
-            self._admit([node for node in page if node.id is not None], int(rows[-1]) + 1)
+            self._admit({node.row: node.id for node in page if node.id is not None}, int(rows[-1]) + 1)
             packed = np.frombuffer(b"".join(node.data for node in page), np.uint8)
             unpack_rows(self.live.state, rows, packed.reshape(len(page), -1))
             self._stored[rows + 1] = True
             count += len(page)
-        self._admit([], size)
+        self._admit({}, size)
         return count
 
-    def _admit(self, nodes: list[Node], size: int) -> None:
+    def _admit(self, names: dict[int, Id], size: int) -> None:
         live = self.live
-        if size > len(live.vocabulary):
-            live.vocabulary.place(
-                [node.row for node in nodes], [node.id for node in nodes if node.id is not None], size
-            )
+        live.vocabulary.place(names, size)
         live.state.admit(live.vocabulary)
         live.changed = np.zeros(len(live.state.statistics), dtype=bool)
-        self._stored = _grown(self._stored, len(live.changed))
-
-
-def _grown(mask: NDArray[np.bool_], size: int) -> NDArray[np.bool_]:
-    return np.append(mask, np.zeros(size - len(mask), dtype=bool))
+        self._stored = grown(self._stored, len(live.changed))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import StateError
-from tapgnn.events import Ints
+from tapgnn.events import Bools, Ints
 from tapgnn.model import Model, State
 from tapgnn.model.state import ARENAS
 from tapgnn.vocabulary import Id, Vocabulary
@@ -49,6 +49,11 @@ def row_slices(packed: NDArray[np.uint8]) -> Iterator[memoryview]:
     width, whole = packed.shape[1], packed.reshape(-1).data
     for start in range(0, len(whole), width):
         yield whole[start : start + width]
+
+
+def grown(mask: Bools, size: int) -> Bools:
+    """A mask of rows, made longer where there are more rows by now."""
+    return mask if len(mask) == size else np.append(mask, np.zeros(size - len(mask), dtype=bool))
 
 
 def clear_rows(model: Model, state: State, nodes: Ints, ids: Sequence[Id]) -> None:

@@ -7,8 +7,9 @@ leaves the old journal, one killed after it leaves the new one (and the next sta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +26,12 @@ from tapgnn.online.journal.record import Node, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.vocabulary import Id
 
-Edit = Callable[[Record], Record]
 
-
-@dataclass(frozen=True)
-class Rewrite:
-    """A second live state, the records that changed on the way to it, and the metadata that goes with it."""
-
-    journal: Journal
-    live: LiveState
-    changed: list[Record]
-    metadata: dict[str, Any]
-
-    def finish(self) -> Checkpoints:
-        """Write it to the journal; gives the checkpoints of the new state. What was before is then to be wiped."""
-        checkpoints = Checkpoints(self.journal, self.live)
-        checkpoints.write(self._rewrite)
-        return checkpoints
-
-    def _rewrite(self, checkpoint: dict[str, Any], nodes: Iterable[Node], _: Iterable[int]) -> None:
-        self.journal.rewrite(self.changed, {**self.metadata, "checkpoint": checkpoint}, nodes)
-
-
-def without_event(journal: Journal, start: StartingPoint, position: int, index: int) -> Rewrite:
-    """The journal without one event of a batch, counted as it was sent."""
+def without_event(journal: Journal, start: StartingPoint, position: int, index: int) -> Record:
+    """The record at a position without one event of its batch, counted as it was sent."""
     found = next(journal.records(position, position), None) if journal.first <= position <= journal.head else None
     batch = None if found is None else batch_in(found)
-    if batch is None or index not in batch.sent_index():
+    if found is None or batch is None or index not in batch.sent_index():
         raise QueryError(
             f"there is no event {index} in a batch at position {position}; it was already retracted, or never existed"
         )
@@ -60,54 +40,48 @@ def without_event(journal: Journal, start: StartingPoint, position: int, index: 
             f"event {index} at position {position} is in the state that was saved with the model, which this journal "
             "cannot undo; train without it and run 'tapgnn migrate'"
         )
-    rest = batch.keep(batch.sent_index() != index)
-
-    def edit(record: Record) -> Record:
-        return replace(record, payload=rest.payload()) if record.position == position else record
-
-    return replayed(journal, start, edit)
+    return replace(found, payload=batch.keep(batch.sent_index() != index).payload())
 
 
-def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[Rewrite | None, int]:
-    """The journal without the events of a node, and their number; None where it has none."""
+def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[list[Record], int]:
+    """The records that hold events of a node, without these, and the number of events."""
     if start.has_history(node):
         raise IrrevocableError(
             f"node {node!r} has a history in the state that was saved with the model, which this journal cannot undo; "
             "train without it and run 'tapgnn migrate', or start from an empty state and observe the log"
         )
-    events = 0
-
-    def edit(record: Record) -> Record:
-        nonlocal events
+    changed, events = [], 0
+    for record in journal.all_records():
         batch = batch_in(record)
-        if batch is None or node not in batch.ids:
-            return record
-        number = list(batch.ids).index(node)
-        keep = (batch.src != number) & (batch.dst != number)
-        events += int((~keep).sum())
-        return replace(record, payload=batch.keep(keep).payload())
-
-    found = replayed(journal, start, edit)
-    return (found, events) if events else (None, 0)
+        if batch is not None and node in batch.ids:
+            number = list(batch.ids).index(node)
+            keep = (batch.src != number) & (batch.dst != number)
+            events += int((~keep).sum())
+            changed.append(replace(record, payload=batch.keep(keep).payload()))
+    return changed, events
 
 
-def replayed(journal: Journal, start: StartingPoint, edit: Edit, known: int | None = None) -> Rewrite:
-    """Replay every record, as edited, into a second state."""
-    if journal.first > 1:
-        raise IrrevocableError(
-            f"{journal.name} was trimmed and begins at position {journal.first}; what depends on earlier events cannot "
-            "be replayed"
-        )
+def rewrite(
+    journal: Journal, start: StartingPoint, changed: Iterable[Record] = (), known: int | None = None
+) -> Checkpoints:
+    """Replay a journal with changed records into a second state, and write both to it; `finish_wiping` is then due.
+
+    Gives the checkpoints of the new state.
+    """
+    instead = {record.position: record for record in changed}
     metadata = journal.metadata()
-    known = int(metadata.get("known", 0)) if known is None else known
+    known = int(metadata["known"]) if known is None else known
     live = LiveState(start, Policy.from_dict(metadata["policy"]), known)
-    changed = []
-    for record in journal.records(1):
-        edited = edit(record)
-        if edited is not record:
-            changed.append(edited)
-        live.apply(edited)
-    return Rewrite(journal, live, changed, {**start.identity(), "known": known})
+    for record in journal.all_records():
+        live.apply(instead.get(record.position, record))
+
+    def save(checkpoint: dict[str, Any], nodes: Iterable[Node], _: Iterable[int]) -> None:
+        about = {**start.identity(), "known": known, "checkpoint": checkpoint}
+        journal.rewrite(instead.values(), about, nodes)
+
+    checkpoints = Checkpoints(journal, live)
+    checkpoints.write(save)
+    return checkpoints
 
 
 def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: str = "saved") -> dict[str, Any]:
@@ -118,22 +92,32 @@ def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: st
     """
     if not isinstance(journal, Journal) and "://" not in str(journal) and not Path(journal).is_file():
         raise JournalError(f"there is no journal at {journal}; name an existing journal")
-    own = journal if isinstance(journal, Journal) else open_journal(str(journal))
-    try:
-        return _migrate(own, StartingPoint.of(model, start))
-    finally:
+    with ExitStack() as stack:
+        own = open_journal(journal)
         if own is not journal:
-            own.close()
+            stack.callback(own.close)
+        before = own.metadata().get("model")
+        if before is None:
+            raise JournalError(f"{own.name} is empty; there is nothing to migrate, serve the model with it")
+        origin = StartingPoint.of(model, start)
+        left_out = _count_known(own, origin)
+        live = rewrite(own, origin, known=own.head if start == "after" else 0).live
+        own.finish_wiping()
+        return {
+            "journal": own.name,
+            "records": own.head,
+            "events": live.accepted,
+            "left_out": left_out,
+            "nodes": live.vocabulary.node_count,
+            "from": before,
+            "to": origin.digest,
+        }
 
 
-def _migrate(journal: Journal, start: StartingPoint) -> dict[str, Any]:
-    before = journal.metadata().get("model")
-    if before is None:
-        raise JournalError(f"{journal.name} is empty; there is nothing to migrate, serve the model with it")
-    left_out = 0
-
-    def check(record: Record) -> Record:
-        nonlocal left_out
+def _count_known(journal: Journal, start: StartingPoint) -> int:
+    """The events that the starting state already holds; an error where it was not said that it may."""
+    known = 0
+    for record in journal.all_records() if start.clock > -np.inf else ():
         batch = batch_in(record)
         early = 0 if batch is None else int(np.count_nonzero(batch.time <= start.clock))
         if early and start.start == "saved":
@@ -142,17 +126,5 @@ def _migrate(journal: Journal, start: StartingPoint) -> dict[str, Any]:
                 f"{record.position} has {early} that are not newer; choose 'after' if the model was trained on "
                 "them, or 'empty' to replay the whole journal into an empty state"
             )
-        left_out += early if start.start == "after" else 0
-        return record
-
-    live = replayed(journal, start, check, journal.head if start.start == "after" else 0).finish().live
-    journal.finish_wiping()
-    return {
-        "journal": journal.name,
-        "records": journal.head,
-        "events": live.accepted,
-        "left_out": left_out,
-        "nodes": live.vocabulary.node_count,
-        "from": before,
-        "to": start.digest,
-    }
+        known += early
+    return known

@@ -23,7 +23,7 @@ from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.answers import Explanation
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.queries import LiveView
-from tapgnn.online.explain.event_window import Window, excerpt
+from tapgnn.online.explain.event_window import Window
 from tapgnn.online.explain.link_explanation import explain
 from tapgnn.vocabulary import Id, Vocabulary
 
@@ -80,12 +80,13 @@ class NodeInsights:
             statistics, embedding, _ = live.model.recall(live.where, row, [live.now])
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
-                history = history.followed_by(excerpt(live.model, live.held, live.where).touching(node))
+                history = history.followed_by(Window.of(live.model, live.held, live.where).touching(node))
             present = embedding[0]
             nearest = self._nearest(live, node, present)
             counts = both_roles(statistics[0], COUNT).tolist()
         mine = [0 if src == node else 1 for src in history.src]
-        drift = _distance(history.embedding[torch.arange(len(mine)), mine], present).tolist()
+        vectors = torch.from_numpy(history.embedding[np.arange(len(mine)), mine])
+        drift = _distance(vectors, present).tolist()
         events = [
             {"src": src, "dst": dst, "time": float(when), "drift": float(moved)}
             for src, dst, when, moved in zip(history.src, history.dst, history.time, drift, strict=True)
