@@ -50,7 +50,7 @@ class Differentiable:
     def absorb(self, events: Events, view: Unfolding, state: State) -> Reached:
         """Write the rows of the active nodes into the state; see `Reached`."""
         nodes = self._tensor(view.nodes)
-        sums, *carried = (self.backend.copy_rows(getattr(state, name), nodes) for name in ARENAS)
+        sums, *carried = (getattr(state, name).index_select(0, nodes + 1) for name in ARENAS)
         flow, statistics = self._flow(view, state.events, carried[0])
         embedding, states, lower = self._embed(events, view, flow, nodes, sums)
         sketch = carried[2].new_empty(view.size, 0)
