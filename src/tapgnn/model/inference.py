@@ -56,17 +56,6 @@ class Describing(NamedTuple):
     projection: Any
 
 
-class Asked(NamedTuple):
-    """Queries: node, time and events seen [Q], and the `Rows` of statistics, embeddings and sketches."""
-
-    node: Any
-    time: Any
-    seen: Any
-    statistics: Any
-    embedding: Any
-    sketch: Any
-
-
 class Inference:
     """The weights of a model as arrays."""
 
@@ -103,18 +92,18 @@ class Inference:
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
         run = represent_few if len(past) <= FEW else represent
-        return torch.from_numpy(run(_asked(past), self.describing)[0])
+        return torch.from_numpy(run(past.arrays(), self.describing)[0])
 
     def link(self, past: Past, left: int) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
         run = link_few if len(past) <= FEW else link
-        return torch.from_numpy(run(_asked(past), left, self.describing, self.sketching, self.head))
+        return torch.from_numpy(run(past.arrays(), left, self.describing, self.sketching, self.head))
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
         run = classify_few if len(past) <= FEW else classify
         given = self.no_features if features is None else array_of(features)
-        return torch.from_numpy(run(_asked(past), self.describing, given, self._classifier(classifier)))
+        return torch.from_numpy(run(past.arrays(), self.describing, given, self._classifier(classifier)))
 
     def _classifier(self, classifier: EventClassifier) -> Any:
         """Its weights as arrays, made anew where it is another one or was trained since."""
@@ -126,10 +115,6 @@ class Inference:
             )
             self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays
-
-
-def _asked(past: Past) -> Asked:
-    return Asked(past.node, past.time, past.seen, *past.row_arrays())
 
 
 @program

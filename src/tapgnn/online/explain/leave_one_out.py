@@ -22,8 +22,8 @@ from torch import Tensor
 from tapgnn.compiled.row_lookup import rows_of
 from tapgnn.events import Ints
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.differentiable import PastRows
 from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN, both_roles, recent_counts
+from tapgnn.model.state import Asked
 from tapgnn.online.explain.event_window import Excerpt
 from tapgnn.online.explain.received_messages import collect_messages, finish_read, last_sums
 from tapgnn.vocabulary import Id
@@ -53,11 +53,11 @@ class CopiedRows:
         columns = (getattr(self, part.name) for part in fields(self))
         return CopiedRows(*(column.repeat(count, *[1] * (column.dim() - 1)) for column in columns))
 
-    def with_right(self, right: CopiedRows) -> PastRows:
+    def with_right(self, right: CopiedRows) -> Asked:
         """Queries of the left ends and then those of the right ends."""
         joined: Any = (torch.cat([getattr(self, part.name), getattr(right, part.name)]) for part in fields(self))
-        node, time, seen, statistics, embedding, sketch = joined
-        return PastRows(node, time, seen, statistics, rows_of(embedding), rows_of(sketch))
+        node, time, seen, *tables = joined
+        return Asked(node, time, seen, *map(rows_of, tables))
 
 
 class NodeHistory:
