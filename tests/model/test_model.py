@@ -10,7 +10,6 @@ from tapgnn import Config, Events, Model
 from tapgnn.errors import ConfigError, LateEventError, QueryError, StateError, TapgnnError
 from tapgnn.model import PRESETS
 from tapgnn.model.backend import COMPILED, PLAIN
-from tapgnn.model.differentiable import Differentiable
 
 from ..streams import assert_same_state, streams, tiny_model
 
@@ -287,8 +286,8 @@ def test_statistics_are_encoded_the_same_in_plain_torch(data):
     trace, state = model.advance(events, model.empty_state())
     node, time, encoder = np.arange(-1, len(events.vocabulary)), float(events.time[-1]), model.statistics
     for past in (model.past(trace, node, time), model.past(state, node, time + 2.0)):
-        rows = Differentiable(model).rows(past)
-        asked = (rows.statistics, rows.time, rows.seen)
+        found = past.tensors()
+        asked = (model.backend.pick(found.statistics), found.time, found.seen)
         encoder.calibrate(encoder.plain(*asked))
         for found, plain in zip(*(form(encoder, *asked) for form in ENCODERS), strict=True):
             torch.testing.assert_close(found, plain, rtol=1e-8, atol=1e-8)

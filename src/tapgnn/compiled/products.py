@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numba.extending import overload
 
-from tapgnn.compiled.jit import FREE, fast
+from tapgnn.compiled.jit import FREE, fast, program
 
 
 def empty_rows(rows: int, width: int, like: Any) -> Any:
@@ -48,20 +48,13 @@ def _multiply_few(rows, weight, out):  # type: ignore[no-untyped-def]
     return run
 
 
-def linear(rows: Any, weight: Any, bias: Any) -> Any:
-    """rows [n, i] times weight [i, o], and bias [o] added: [n, o]."""
-    return torch.addmm(*(torch.from_numpy(array) for array in (bias, rows, weight))).numpy()
-
-
-@overload(linear, jit_options={"fastmath": FREE, "error_model": "numpy"})
-def _linear_few(rows, weight, bias):  # type: ignore[no-untyped-def]
-    def run(rows, weight, bias):  # type: ignore[no-untyped-def]
-        out = np.empty((len(rows), len(bias)), dtype=rows.dtype)
-        out[:] = bias
-        multiply(rows, weight, out)
-        return out
-
-    return run
+@program
+def linear(rows, weight, bias):  # type: ignore[no-untyped-def]
+    """rows [n, i] times weight [i, o], and bias [o], or one number, added: [n, o]."""
+    out = empty_rows(len(rows), weight.shape[1], weight)
+    out[:] = bias
+    multiply(rows, weight, out)
+    return out
 
 
 @fast

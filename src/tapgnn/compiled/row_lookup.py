@@ -52,18 +52,8 @@ def plain_pick(rows: Rows) -> Tensor:
     return torch.cat([here, carried, outside]).index_select(0, where)
 
 
-def copy_rows(arena: Tensor, node: Tensor) -> Tensor:
-    """[C, w] the rows of some nodes; node v has row v + 1."""
-    return torch.from_numpy(take_rows(view(node), arena.numpy(), 0, arena.shape[1]))
-
-
-def plain_copy_rows(arena: Tensor, node: Tensor) -> Tensor:
-    """`copy_rows` in plain torch."""
-    return arena.index_select(0, node + 1)
-
-
 def replace_rows(arena: Tensor, node: Tensor, table: Tensor, chosen: Tensor, start: int = 0) -> None:
-    """Write the row chosen[c] of a table to node[c], from the column `start` on."""
+    """Write the row chosen[c] of a table to node[c], from the column `start` on; node v has row v + 1."""
     put_rows(view(node), view(chosen), view(table), start, arena.numpy())
 
 

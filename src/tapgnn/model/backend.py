@@ -17,17 +17,9 @@ from tapgnn.compiled import scan_ops, scan_plain
 from tapgnn.compiled.adaptive_fused import adaptive_block
 from tapgnn.compiled.pair_score import plain_weigh_pairs, weigh_pairs
 from tapgnn.compiled.projection_fused import JoinWeights, join_rows, plain_join_rows
-from tapgnn.compiled.row_lookup import (
-    Rows,
-    copy_rows,
-    pick,
-    plain_copy_rows,
-    plain_pick,
-    plain_replace_rows,
-    replace_rows,
-)
+from tapgnn.compiled.row_lookup import Rows, pick, plain_pick, plain_replace_rows, replace_rows
 from tapgnn.kernels.flow import Flow, Scans
-from tapgnn.model.features.statistics_encoder import StatisticsEncoder, encode_statistics, plain_encode_statistics
+from tapgnn.model.features.statistics_encoder import StatisticsEncoder, encode_statistics
 from tapgnn.model.features.walk_sketch import (
     Sketching,
     compare_sketches,
@@ -44,7 +36,6 @@ class Backend:
     compiled: bool
     scans: Scans
     pick: Callable[[Rows], Tensor]
-    copy_rows: Callable[[Tensor, Tensor], Tensor]
     replace_rows: Callable[..., None]
     encode_statistics: Callable[[StatisticsEncoder, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     propagate_sketches: Callable[[Flow, Tensor, Tensor, Sketching], Tensor]
@@ -61,7 +52,6 @@ COMPILED = Backend(
     compiled=True,
     scans=Scans(scan_ops.scan_sum, scan_ops.scan_max, scan_ops.gather_sum, adaptive_block),
     pick=pick,
-    copy_rows=copy_rows,
     replace_rows=replace_rows,
     encode_statistics=encode_statistics,
     propagate_sketches=propagate_sketches,
@@ -74,9 +64,8 @@ PLAIN = Backend(
     compiled=False,
     scans=Scans(scan_plain.scan_sum, scan_plain.scan_max, scan_plain.gather_sum),
     pick=plain_pick,
-    copy_rows=plain_copy_rows,
     replace_rows=plain_replace_rows,
-    encode_statistics=plain_encode_statistics,
+    encode_statistics=StatisticsEncoder.forward,
     propagate_sketches=plain_propagate_sketches,
     compare_sketches=plain_compare_sketches,
     join_rows=plain_join_rows,

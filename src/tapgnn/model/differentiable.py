@@ -6,14 +6,13 @@ kernels that have no form on arrays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tapgnn.compiled.row_lookup import Rows
 from tapgnn.events import Events
 from tapgnn.kernels.flow import Flow
 from tapgnn.model.block import Chunk
@@ -22,23 +21,12 @@ from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statist
 from tapgnn.model.features.walk_sketch import decay_to_queries
 from tapgnn.model.heads import PairInputs
 from tapgnn.model.projection import Projection
-from tapgnn.model.state import ARENAS, Past, State
+from tapgnn.model.state import ARENAS, Asked, Past, State
 from tapgnn.model.trace import Reached
 from tapgnn.unfold import Unfolding
 
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
-
-
-class PastRows(NamedTuple):
-    """A `Past` on tensors: node, time, seen [Q], statistics [Q, F], and the rows of embedding and sketch."""
-
-    node: Tensor
-    time: Tensor
-    seen: Tensor
-    statistics: Tensor
-    embedding: Rows
-    sketch: Rows
 
 
 class Differentiable:
@@ -50,7 +38,7 @@ class Differentiable:
     def absorb(self, events: Events, view: Unfolding, state: State) -> Reached:
         """Write the rows of the active nodes into the state; see `Reached`."""
         nodes = self._tensor(view.nodes)
-        sums, *carried = (self.backend.copy_rows(getattr(state, name), nodes) for name in ARENAS)
+        sums, *carried = (getattr(state, name).index_select(0, nodes + 1) for name in ARENAS)
         flow, statistics = self._flow(view, state.events, carried[0])
         embedding, states, lower = self._embed(events, view, flow, nodes, sums)
         sketch = carried[2].new_empty(view.size, 0)
@@ -73,11 +61,12 @@ class Differentiable:
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
-        return self._project(self.rows(past))[0]
+        asked = past.tensors()
+        return self._project(asked, self.backend.pick(asked.statistics))[0]
 
     def link(self, past: Past, left: int) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
-        return self.link_rows(self.rows(past), left)
+        return self.link_rows(past.tensors(), left)
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
@@ -86,38 +75,31 @@ class Differentiable:
         parts = [z[:half], z[half:]] if features is None else [z[:half], z[half:], features]
         return classifier(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
 
-    def rows(self, past: Past) -> PastRows:
-        """The tensors of a past."""
-        node, time, seen = (self._tensor(column) for column in (past.node, past.time, past.seen))
-        statistics, embedding, sketch = past.rows()
-        return PastRows(node, time, seen, self.backend.pick(statistics), embedding, sketch)
-
-    def link_rows(self, past: PastRows, left: int) -> Tensor:
+    def link_rows(self, asked: Asked, left: int) -> Tensor:
         """`link` of given tensors."""
-        walks = self.walks(past, left) / self.model.walk_scale if self.config.sketched else None
-        z, encoded = self._project(past)
+        past = self.backend.pick(asked.statistics)
+        walks = self.walks(asked, past, left) / self.model.walk_scale if self.config.sketched else None
+        z, encoded = self._project(asked, past)
         return self.model.head(PairInputs(z, encoded, walks, left), self.backend)  # type: ignore[no-any-return]
 
-    def walks(self, past: PastRows, left: int) -> Tensor:
-        """[Q, .] cosines of the sketches of pairs."""
-        given = (column.numpy(force=True) for column in (past.statistics, past.time, past.seen))
-        like = past.sketch.arena[:0].numpy(force=True)
+    def walks(self, asked: Asked, past: Tensor, left: int) -> Tensor:
+        """[Q, .] cosines of the sketches of pairs, whose nodes have the statistics past [Q, F]."""
+        given = (column.numpy(force=True) for column in (past, asked.time, asked.seen))
+        like = asked.sketch.arena[:0].numpy(force=True)
         kept = torch.from_numpy(decay_to_queries(*given, self.model.spans, self.model.sketching.rate, like))
-        device = past.statistics.device
-        return self.backend.compare_sketches(past.sketch, kept.to(device), left, self.model.sketching)
+        return self.backend.compare_sketches(asked.sketch, kept.to(past.device), left, self.model.sketching)
 
-    def _project(self, past: PastRows) -> tuple[Tensor, Tensor | None]:
-        """z [Q, d] and the encoded statistics [Q, .], where the model has them."""
+    def _project(self, asked: Asked, past: Tensor) -> tuple[Tensor, Tensor | None]:
+        """z [Q, d] and the encoded statistics [Q, .], where the model has them, from the statistics past [Q, F]."""
         model, projection = self.model, self.model.projection
         if model.statistics is None or isinstance(projection, Projection):
-            pause = (past.time - both_roles(past.statistics, LAST).amax(dim=1)) / self.config.span
-            return projection(self.backend.pick(past.embedding), pause), None
-        given = (past.statistics, past.time, past.seen)
-        statistics, encoded = self.backend.encode_statistics(model.statistics, *given)
+            pause = (asked.time - both_roles(past, LAST).amax(dim=1)) / self.config.span
+            return projection(self.backend.pick(asked.embedding), pause), None
+        statistics, encoded = self.backend.encode_statistics(model.statistics, past, asked.time, asked.seen)
         known = projection.known(statistics)
         if projection.of_node is not None:
-            known = known + projection.of_node(model.inputs(past.node))
-        z = self.backend.join_rows(past.embedding, known, projection.weights())
+            known = known + projection.of_node(model.inputs(asked.node))
+        z = self.backend.join_rows(asked.embedding, known, projection.weights())
         return projection.dropout(z), encoded
 
     def _embed(

@@ -155,7 +155,7 @@ def in_blocks(right: Tensor, left: int) -> Tensor:
     return right.view(len(right) // max(left, 1), left, right.shape[1])
 
 
-def make_head(config: Config, statistics: int, walks: int) -> nn.Module:
+def make_head(config: Config, statistics: int, walks: int) -> Dot | Additive | PairMLP:
     """The head that a configuration names; an end has `statistics` encoded statistics, a pair `walks` cosines."""
     if config.head == "dot":
         return Dot()

@@ -23,7 +23,7 @@ from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
 from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
 from tapgnn.model.event_classifier import EventClassifier
-from tapgnn.model.features.node_statistics import fold_statistics, last_active, read_clocks
+from tapgnn.model.features.node_statistics import LAST, fold_statistics, read_clocks
 from tapgnn.model.features.statistics_encoder import encode_rows
 from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
 from tapgnn.model.state import Past, State
@@ -54,17 +54,6 @@ class Describing(NamedTuple):
     spans: Any
     inputs: Any
     projection: Any
-
-
-class Asked(NamedTuple):
-    """Queries: node, time and events seen [Q], and the `Rows` of statistics, embeddings and sketches."""
-
-    node: Any
-    time: Any
-    seen: Any
-    statistics: Any
-    embedding: Any
-    sketch: Any
 
 
 class Inference:
@@ -103,18 +92,18 @@ class Inference:
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
         run = represent_few if len(past) <= FEW else represent
-        return torch.from_numpy(run(_asked(past), self.describing)[0])
+        return torch.from_numpy(run(past.arrays(), self.describing)[0])
 
     def link(self, past: Past, left: int) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
         run = link_few if len(past) <= FEW else link
-        return torch.from_numpy(run(_asked(past), left, self.describing, self.sketching, self.head))
+        return torch.from_numpy(run(past.arrays(), left, self.describing, self.sketching, self.head))
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
         run = classify_few if len(past) <= FEW else classify
         given = self.no_features if features is None else array_of(features)
-        return torch.from_numpy(run(_asked(past), self.describing, given, self._classifier(classifier)))
+        return torch.from_numpy(run(past.arrays(), self.describing, given, self._classifier(classifier)))
 
     def _classifier(self, classifier: EventClassifier) -> Any:
         """Its weights as arrays, made anew where it is another one or was trained since."""
@@ -126,10 +115,6 @@ class Inference:
             )
             self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays
-
-
-def _asked(past: Past) -> Asked:
-    return Asked(past.node, past.time, past.seen, *past.row_arrays())
 
 
 @program
@@ -168,21 +153,17 @@ def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: 
         layer = LayerArrays(blocks.gate[k], blocks.own[k], blocks.scale[k], blocks.shift[k], blocks.scan_weight[k])
         value, index = linear(table, blocks.transform[k], blocks.bias[k]), row[view.sender]
         if waves.shape[1] > 0:
-            times = empty_rows(len(waves), value.shape[1], value)
-            times[:] = 0
-            multiply(waves, blocks.of_time[k], times)
+            times = linear(waves, blocks.of_time[k], 0)
             value, index = add_rows(value, row, times, view.instant), view.sender
         if features.shape[1] > 0:
-            edges = empty_rows(len(features), value.shape[1], value)
-            edges[:] = 0
-            multiply(features, blocks.of_edge[k], edges)
+            edges = linear(features, blocks.of_edge[k], 0)
             value, index = add_rows(value, index, edges, view.event), np.arange(len(view.event))
         width = sums.shape[1] // len(blocks.transform)
         carried = take_rows(view.nodes, sums, start, width)
         table, last = scan_block(blocks.form, blocks.gated, chunk, value, index, table, row, layer, carried)
         put_rows(view.nodes, np.arange(len(view.nodes)), last, start, sums)
         row, start = np.arange(len(owner)), start + width
-    return table, lower if len(blocks.transform) > 1 else pick_by_index(lower, place)
+    return table, lower if len(blocks.transform) > 1 else lower[place]
 
 
 @program
@@ -223,48 +204,23 @@ def _add_rows(first: Any, first_row: Any, second: Any, second_row: Any, out: Any
 
 
 @program
-def pick_by_index(table, index):  # type: ignore[no-untyped-def]
-    """table[index]."""
-    out = empty_rows(len(index), table.shape[1], table)
-    _pick_by_index(table, index, out)
-    return out
-
-
-@compiled
-def _pick_by_index(table: Any, index: Any, out: Any) -> None:
-    for i in range(len(index)):
-        for j in range(out.shape[1]):
-            out[i, j] = table[index[i], j]
-
-
-@program
 def represent(asked, describing):  # type: ignore[no-untyped-def]
     """z [Q, d], the statistics [Q, F] of the nodes, and these encoded [Q, .]."""
     spans, inputs, projection = describing
     past = pick_rows(asked.statistics)
     if len(projection.out) > 0:
         hidden = linear(pick_rows(asked.embedding), projection.of_embedding, projection.hidden_bias)
-        waves = encode_times(_pauses(past, asked.time) / spans[1], projection.frequency, projection.phase)
+        last = np.maximum(past[:, LAST], past[:, LAST + 1])
+        waves = encode_times((asked.time - last) / spans[1], projection.frequency, projection.phase)
         multiply(waves, projection.of_pause, hidden)
         relu(hidden)
         return linear(hidden, projection.out, projection.out_bias), past, hidden[:, :0].copy()
     described, encoded = encode_rows(past, asked.time, asked.seen, projection.encoding)
-    known = empty_rows(len(past), projection.of_statistics.shape[1], described)
-    known[:] = 0
-    multiply(described, projection.of_statistics, known)
+    known = linear(described, projection.of_statistics, 0)
     if len(projection.of_node) > 0:
         multiply(first_inputs(asked.node, inputs), projection.of_node, known)
     z, _ = join(asked.embedding, known, projection.joining)
     return z, past, encoded
-
-
-@compiled
-def _pauses(past: Any, time: Any) -> Any:
-    """[Q] time since a node was last active; infinite for never."""
-    pause = np.empty(len(time))
-    for q in range(len(time)):
-        pause[q] = time[q] - last_active(past[q])
-    return pause
 
 
 @program
@@ -272,41 +228,20 @@ def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-d
     """Logits [Q] of pairs."""
     z, past, encoded = represent(asked, describing)
     logits = np.zeros(len(z) - left, dtype=z.dtype)
-    if head.kind == 0:
-        _dot_pairs(left, z, logits)
-        return logits
-    if head.kind == 1:
-        ours, hidden = linear(z[:left], head.of_left, head.bias), empty_rows(len(logits), z.shape[1], z)
-        hidden[:] = 0
-        multiply(z[left:], head.of_right, hidden)
-        _join_ends(left, ours, hidden)
-        _add_weighed(hidden, head.out, head.out_bias, logits)
-        return logits
-    weigh(left, z, head.of_pair, logits)
+    if len(head.of_pair) > 0:
+        weigh(left, z, head.of_pair, logits)
     if len(head.bias) > 0:
-        hidden = empty_rows(len(logits), len(head.bias), z)
-        hidden[:] = head.bias
-        ours = empty_rows(left, len(head.bias), z)
-        ours[:] = 0
-        if len(head.of_left) > 0:
-            multiply(encoded[:left], head.of_left, ours)
-            multiply(encoded[left:], head.of_right, hidden)
-        if len(head.walk_scale) > 0:
+        given = encoded if len(head.second) > 0 else z
+        ours = linear(given[:left], head.of_left, 0)
+        hidden = linear(given[left:], head.of_right, head.bias)
+        if len(head.of_walks) > 0:
             kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
             multiply(compare(asked.sketch, kept, left, sketching) / head.walk_scale, head.of_walks, hidden)
         _join_ends(left, ours, hidden)
-        deep = linear(hidden, head.second, head.second_bias)
-        _add_weighed(deep, head.out, head.out_bias, logits)
+        if len(head.second) > 0:
+            hidden = linear(hidden, head.second, head.second_bias)
+        _add_weighed(hidden, head.out, head.out_bias, logits)
     return logits
-
-
-@fast
-def _dot_pairs(left: Any, z: Any, logits: Any) -> None:
-    for q in range(len(logits)):
-        u, v, total = q % left, left + q, z.dtype.type(0)
-        for j in range(z.shape[1]):
-            total += z[u, j] * z[v, j]
-        logits[q] = total
 
 
 @fast

@@ -28,7 +28,7 @@ from tapgnn.kernels import find_kernel
 from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
-from tapgnn.model.differentiable import Differentiable, PastRows
+from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
@@ -37,7 +37,7 @@ from tapgnn.model.heads import make_head
 from tapgnn.model.inference import Inference
 from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import Projection, StatisticsProjection
-from tapgnn.model.state import Past, State
+from tapgnn.model.state import Asked, Past, State
 from tapgnn.model.time_encoding import TimeEncoding
 from tapgnn.model.trace import Trace
 from tapgnn.unfold import unfold
@@ -183,28 +183,30 @@ class Model(nn.Module):
         """
         return self._program().link(past, left)
 
-    def link_rows(self, past: PastRows, left: int) -> Tensor:
+    def link_rows(self, asked: Asked, left: int) -> Tensor:
         """`link` of given rows, with gradients to them."""
-        return Differentiable(self).link_rows(past, left)
+        return Differentiable(self).link_rows(asked, left)
 
     def recall(self, where: State | Trace, nodes: Numbers, times: Numbers) -> tuple[Tensor, ...]:
         """What is known strictly before some times: statistics [Q, F], embedding [Q, d] and sketch [Q, .], copied."""
-        return tuple(self.backend.pick(rows) for rows in self.past(where, nodes, times).rows())
+        *_, statistics, embedding, sketch = self.past(where, nodes, times).tensors()
+        return tuple(map(self.backend.pick, (statistics, embedding, sketch)))
 
     def active(self, past: Past) -> Bools:
         """[Q] whether the nodes have a history."""
-        return ~never_active(self.backend.pick(past.rows()[0])).numpy(force=True)
+        return ~never_active(self.backend.pick(past.tensors().statistics)).numpy(force=True)
 
     @torch.no_grad()
     def calibrate(self, asked: Iterable[tuple[Past, int]]) -> None:
         """Set the scales of statistics and walks from queries like those to come, given as to `link`."""
         program, statistics, walks = Differentiable(self), [], []
-        for past, left in asked:
-            rows = program.rows(past)
+        for queries, left in asked:
+            found = queries.tensors()
+            past = self.backend.pick(found.statistics)
             if self.statistics is not None:
-                statistics.append(self.statistics.plain(rows.statistics, rows.time, rows.seen))
+                statistics.append(self.statistics.plain(past, found.time, found.seen))
             if self.config.sketched:
-                walks.append(program.walks(rows, left))
+                walks.append(program.walks(found, past, left))
         if self.statistics is not None and statistics:
             self.statistics.calibrate(torch.cat(statistics))
         if walks:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,20 +28,24 @@ from tapgnn.events import Bools, Floats, Ints
 from tapgnn.model.features.walk_sketch import sign_vectors
 from tapgnn.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    from tapgnn.model.trace import Trace
+
 ARENAS = ("sums", "statistics", "embedding", "sketch")
 
-# Here, carried and arena, as in `Rows`.
-Tables = tuple[Tensor, Tensor, Tensor]
+# Here, carried and arena, as in `Rows`, of statistics, embedding and sketch.
+Tables = tuple[tuple[Any, Any, Any], ...]
 
 
-class Known(Protocol):
-    """A state or a trace: what can be asked."""
+class Asked(NamedTuple):
+    """Queries with what is known of their nodes, as tensors or arrays: node, time and events seen [Q], and `Rows`."""
 
-    def tables(self) -> tuple[Tables, ...]:
-        """Here, carried and arena of statistics, embedding and sketch."""
-
-    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
-        """The same as arrays."""
+    node: Any
+    time: Any
+    seen: Any
+    statistics: Rows
+    embedding: Rows
+    sketch: Rows
 
 
 @dataclass(slots=True)
@@ -57,7 +61,7 @@ class Past:
     row: Ints
     time: Floats
     seen: Floats
-    owner: Known
+    owner: State | Trace
 
     def __len__(self) -> int:
         return len(self.node)
@@ -68,16 +72,17 @@ class Past:
         node, place, row = self.node[index], self.place[index], self.row[index]
         return Past(node, place, row, self.time[index], self.seen[index], self.owner)
 
-    def rows(self) -> tuple[Rows, ...]:
-        """Those of statistics, embedding and sketch, as tensors."""
+    def tensors(self) -> Asked:
+        """The queries for a program on tensors, on the device of their rows."""
         tables = self.owner.tables()
-        device = tables[0][2].device
-        place, row = (torch.from_numpy(column).to(device) for column in (self.place, self.row))
-        return tuple(Rows(place, row, *table) for table in tables)
+        columns = (self.node, self.time, self.seen, self.place, self.row)
+        node, time, seen, place, row = (torch.from_numpy(column).to(tables[0][2].device) for column in columns)
+        return Asked(node, time, seen, *(Rows(place, row, *table) for table in tables))
 
-    def row_arrays(self) -> tuple[Rows, ...]:
-        """The same as arrays."""
-        return tuple([Rows(self.place, self.row, *table) for table in self.owner.table_arrays()])
+    def arrays(self) -> Asked:
+        """The same for a program on arrays."""
+        rows = [Rows(self.place, self.row, *table) for table in self.owner.table_arrays()]
+        return Asked(self.node, self.time, self.seen, *rows)
 
 
 @dataclass
@@ -140,18 +145,29 @@ class State:
 
     def past(self, node: Ints, time: Floats) -> Past:
         """What this state knows of (node, time); the time must lie after the clock."""
-        self.check_usable()
-        late, place, row, seen = _find(node, time, self.clock, self.size, float(self.events))
-        if late >= 0:
-            raise too_late(late, time, self.clock)
+        place, row, seen = self.find(node, time, self.clock)
         return Past(node, place, row, time, seen, self)
 
-    def tables(self) -> tuple[Tables, ...]:
-        """See `Known`."""
+    def find(self, node: Ints, time: Floats, clock: float) -> tuple[Ints, Ints, Floats]:
+        """The place (none), arena row, and events seen [Q] of queries.
+
+        Those at or before the clock are refused: what is known may hold events that they must not see.
+        """
+        self.check_usable()
+        late, place, row, seen = _find(node, time, clock, self.size, float(self.events))
+        if late >= 0:
+            raise QueryError(
+                f"query {late} asks for time {float(time[late])}, but events up to {clock} are already absorbed; ask "
+                "for a later time, or replay the log up to the time you need"
+            )
+        return place, row, seen
+
+    def tables(self) -> Tables:
+        """The rows that can be asked for, as tensors."""
         return tuple((arena[:0], arena[:0], arena) for arena in (self.statistics, self.embedding, self.sketch))
 
-    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
-        """See `Known`; with no row of their own, arrays of a chunk may be any."""
+    def table_arrays(self) -> Tables:
+        """The same as arrays; those of a chunk, of which no row is asked for, may be any."""
         _, statistics, embedding, sketch = self.arrays()
         return (statistics,) * 3, (embedding,) * 3, (sketch,) * 3
 
@@ -189,21 +205,6 @@ class State:
                 f"the state has rows of {self.widths()} numbers, the model of {widths}: it belongs to another model; "
                 "start from this model's empty_state()"
             )
-
-
-def check_after(clock: float, time: Floats) -> None:
-    """Refuse queries at or before the clock: what is known may hold events that they must not see."""
-    late = ~(time > clock)
-    if late.any():
-        raise too_late(int(late.argmax()), time, clock)
-
-
-def too_late(query: int, time: Floats, clock: float) -> QueryError:
-    """Why a query cannot be answered."""
-    return QueryError(
-        f"query {query} asks for time {float(time[query])}, but events up to {clock} are already absorbed; ask for "
-        "a later time, or replay the log up to the time you need"
-    )
 
 
 @whole

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.events import Floats, Ints
-from tapgnn.model.state import Past, State, Tables, check_after
+from tapgnn.model.state import Past, State, Tables
 from tapgnn.unfold import Unfolding
 
 
@@ -55,27 +55,19 @@ class Trace:
 
     def past(self, node: Ints, time: Floats) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
-        state = self.successor
-        state.check_usable()
-        check_after(self.clock_before, time)
+        _, row, _ = self.successor.find(node, time, self.clock_before)
         seen = self.events_before + np.searchsorted(self.event_time, time, side="left")
-        return Past(node, self.view.before(node, time), state.rows(node), time, seen.astype(np.float64), self)
+        return Past(node, self.view.before(node, time), row, time, seen.astype(np.float64), self)
 
-    def tables(self) -> tuple[Tables, ...]:
-        """See `Known`."""
-        statistics, embedding, sketch, *carried, _ = map(torch.as_tensor, self.reached)
-        state = self.successor
-        return (
-            (statistics, carried[0], state.statistics),
-            (embedding, carried[1], state.embedding),
-            (sketch, carried[2], state.sketch),
-        )
+    def tables(self) -> Tables:
+        """The rows that can be asked for, as tensors."""
+        rows, state = list(map(torch.as_tensor, self.reached)), self.successor
+        return tuple(zip(rows[:3], rows[3:6], (state.statistics, state.embedding, state.sketch), strict=True))
 
-    def table_arrays(self) -> tuple[tuple[Any, ...], ...]:
-        """See `Known`."""
-        statistics, embedding, sketch, *carried, _ = map(_array, self.reached)
-        _, *arenas = self.successor.arrays()
-        return tuple(zip((statistics, embedding, sketch), carried, arenas, strict=True))
+    def table_arrays(self) -> Tables:
+        """The same as arrays."""
+        rows = list(map(_array, self.reached))
+        return tuple(zip(rows[:3], rows[3:6], self.successor.arrays()[1:], strict=True))
 
 
 def _array(rows: Any) -> Any:

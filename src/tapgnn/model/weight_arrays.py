@@ -13,10 +13,9 @@ from torch import Tensor
 
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.projection_fused import JoinWeights
-from tapgnn.model.config import HEADS
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.statistics_encoder import Encoding
-from tapgnn.model.heads import Additive, PairMLP
+from tapgnn.model.heads import Additive, Dot
 from tapgnn.model.projection import Projection
 
 if TYPE_CHECKING:
@@ -74,9 +73,12 @@ class ProjectionArrays(NamedTuple):
 
 
 class HeadArrays(NamedTuple):
-    """Which head it is, and the weights of each: see `heads`; walk_scale is what the cosines are divided by."""
+    """Of any of the `heads`: weights of the pair, as in `pair_score`, and of a network over both ends.
 
-    kind: int
+    The network has one hidden layer over z (additive), or two over statistics and walks (mlp), of which the cosines are
+    divided by walk_scale.
+    """
+
     walk_scale: Any
     of_pair: Any
     of_left: Any
@@ -174,8 +176,9 @@ def head_arrays(model: Model) -> HeadArrays:
     """Of the head."""
     head, like = model.head, model.walk_scale
     row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
-    kind = HEADS.index(model.config.head)
-    arrays = HeadArrays(kind, array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
+    arrays = HeadArrays(array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
+    if isinstance(head, Dot):
+        return arrays._replace(of_pair=array_of(like.new_tensor([[0.0], [0.0], [1.0]]).expand(3, model.config.width)))
     if isinstance(head, Additive):
         return arrays._replace(
             of_left=array_of(head.of_left.weight.T),
@@ -184,11 +187,9 @@ def head_arrays(model: Model) -> HeadArrays:
             out=array_of(head.out.weight[0]),
             out_bias=array_of(head.out.bias),
         )
-    if isinstance(head, PairMLP):
-        arrays = arrays._replace(of_pair=array_of(head.of_pair))
-    if not isinstance(head, PairMLP) or head.direct is None:
+    arrays, direct = arrays._replace(of_pair=array_of(head.of_pair)), head.direct
+    if direct is None:
         return arrays
-    direct = head.direct
     nothing = direct.bias.new_zeros(0, len(direct.bias))
     parts = [nothing if part is None else part.weight.T for part in (direct.of_left, direct.of_right, direct.of_walks)]
     return arrays._replace(

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
 from tapgnn.compiled.row_lookup import Rows
-from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.features.walk_sketch import (
     FLOOR,
     Sketching,
@@ -47,8 +46,8 @@ def exact_walks(events, rate, steps):
 
 def kept_until(model, state, nodes, time):
     """[n, 1 + H] what is left of the sketches of nodes at a time."""
-    past = Differentiable(model).rows(model.past(state, nodes, time))
-    given = (column.numpy() for column in (past.statistics, past.time, past.seen))
+    asked = model.past(state, nodes, time).tensors()
+    given = (column.numpy() for column in (model.backend.pick(asked.statistics), asked.time, asked.seen))
     return decay_to_queries(*given, model.spans, model.sketching.rate, state.sketch.numpy())
 
 

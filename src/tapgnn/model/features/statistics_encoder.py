@@ -48,7 +48,7 @@ class Encoding(NamedTuple):
 
 
 class StatisticsEncoder(nn.Module):
-    """See the module. `encode` adds a piecewise linear encoding of every column but NEVER.
+    """See the module. Beside the columns there is a piecewise linear encoding of each but NEVER.
 
     How much of each of `bins` quantile intervals of the training log lies below the value: it gives the head a direct,
     bendable path from recency to score.
@@ -75,15 +75,12 @@ class StatisticsEncoder(nn.Module):
         """The same memory, for loops."""
         return Encoding(self.unit, self.rate.numpy(), *map(view, (self.centre, self.scale, self.graded, self.edges)))
 
-    def forward(self, past: Tensor, time: Tensor, seen: Tensor) -> Tensor:
-        """[Q, width] from the statistics [Q, F] of nodes and when they are asked for."""
-        return (self.plain(past, time, seen) - self.centre) / self.scale
-
-    def encode(self, rows: Tensor) -> Tensor:
-        """[Q, encoded_width] from [Q, width]."""
+    def forward(self, past: Tensor, time: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """[Q, width] from the statistics [Q, F] of nodes and the times of queries, and encoded [Q, encoded_width]."""
+        rows = (self.plain(past, time, seen) - self.centre) / self.scale
         low, high = self.edges[:, :-1], self.edges[:, 1:]
         share = ((rows.index_select(1, self.graded).unsqueeze(2) - low) / (high - low)).clamp(0.0, 1.0)
-        return torch.cat([rows, share.flatten(1)], dim=1)
+        return rows, torch.cat([rows, share.flatten(1)], dim=1)
 
     def plain(self, past: Tensor, time: Tensor, seen: Tensor) -> Tensor:
         """[Q, width] before centring and scaling."""
@@ -119,17 +116,9 @@ class StatisticsEncoder(nn.Module):
 
 
 def encode_statistics(encoder: StatisticsEncoder, past: Tensor, time: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """The statistics [Q, width] of nodes at queries, and encoded [Q, encoded_width], in compiled loops."""
+    """`StatisticsEncoder.forward` in compiled loops."""
     described, encoded = encode_rows(*map(view, (past, time, seen)), encoder.arrays())
     return torch.from_numpy(described), torch.from_numpy(encoded)
-
-
-def plain_encode_statistics(
-    encoder: StatisticsEncoder, past: Tensor, time: Tensor, seen: Tensor
-) -> tuple[Tensor, Tensor]:
-    """`encode_statistics` in plain torch."""
-    rows = encoder(past, time, seen)
-    return rows, encoder.encode(rows)
 
 
 @program
@@ -171,7 +160,7 @@ def _count(unit: Any, rate: Any, past: Any, time: Any, seen: Any, counts: Any) -
 
 @fast
 def _encode(encoding: Any, rows: Any, encoded: Any) -> None:
-    """Centre and scale the rows [Q, width] where they stand, and fill encoded as `StatisticsEncoder.encode` does."""
+    """Centre and scale the rows [Q, width] where they stand, and fill encoded as `StatisticsEncoder.forward` does."""
     _, _, centre, scale, graded, edges = encoding
     width, bins, shares = rows.shape[1], edges.shape[1] - 1, encoded.shape[1] - rows.shape[1]
     low, steepness = new_line(shares, rows), new_line(shares, rows)

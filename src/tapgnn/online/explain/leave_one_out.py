@@ -23,8 +23,8 @@ from tapgnn.compiled.row_lookup import rows_of
 from tapgnn.events import Ints
 from tapgnn.kernels.kernel import Messages
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.differentiable import PastRows
 from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN, both_roles, recent_counts
+from tapgnn.model.state import Asked
 from tapgnn.online.explain.event_window import Excerpt
 from tapgnn.vocabulary import Id
 
@@ -51,10 +51,10 @@ class CopiedRows(NamedTuple):
         """The same query `count` times."""
         return CopiedRows(*(column.repeat_interleave(count, dim=0) for column in self))
 
-    def with_right(self, right: CopiedRows) -> PastRows:
+    def with_right(self, right: CopiedRows) -> Asked:
         """Queries of the left ends and then those of the right ends."""
-        node, time, seen, statistics, embedding, sketch = map(torch.cat, zip(self, right, strict=True))
-        return PastRows(node, time, seen, statistics, rows_of(embedding), rows_of(sketch))
+        node, time, seen, *tables = map(torch.cat, zip(self, right, strict=True))
+        return Asked(node, time, seen, *map(rows_of, tables))
 
 
 class NodeHistory:
