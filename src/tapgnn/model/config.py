@@ -33,6 +33,7 @@ class Config:
     rates                        learned rates of the adaptive kernel, on each of its two clocks
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
     sketch_half_lives            of the sketches beside the one that never forgets, in spans of the clock of events
+    partners                     how many recent partners a node remembers exactly (0 for none)
     statistics, half_lives       recency and counts by role go into the projection and the head; the half-lives of the
                                  counts, in spans of the clock of events
     bins                         pieces of the piecewise linear encoding of a statistic for the head
@@ -54,6 +55,7 @@ class Config:
     sketch_width: int = 64
     sketch_steps: int = 2
     sketch_half_lives: tuple[float, ...] = (0.1, 0.01)
+    partners: int = 16
     statistics: bool = True
     half_lives: tuple[float, ...] = (0.5, 0.1, 0.02, 0.004, 0.0008)
     bins: int = 5
@@ -75,7 +77,8 @@ class Config:
         for name in ("layers", "width", "head_width", "bins"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")
             _check(getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST}, not {getattr(self, name)}")
-        for name in ("rates", "time_width", "sketch_width", "sketch_steps", "node_features", "edge_features"):
+        counts = ("rates", "time_width", "sketch_width", "sketch_steps", "partners", "node_features", "edge_features")
+        for name in counts:
             _check(getattr(self, name) >= 0, f"{name} must not be negative, not {getattr(self, name)}")
             _check(getattr(self, name) <= LARGEST, f"{name} must be at most {LARGEST}, not {getattr(self, name)}")
         for name in ("dropout", "identity_dropout"):
@@ -162,6 +165,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "self_connection": False,
         "time_width": 128,
         "sketch_width": 0,
+        "partners": 0,
         "statistics": False,
         "head": "dot",
         "dropout": 0.2,

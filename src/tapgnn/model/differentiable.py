@@ -18,6 +18,7 @@ from tapgnn.kernels.flow import Flow
 from tapgnn.model.block import Chunk
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statistics, read_clocks
+from tapgnn.model.features.recent_partners import fold_partners
 from tapgnn.model.features.walk_sketch import decay_to_queries
 from tapgnn.model.heads import PairInputs
 from tapgnn.model.projection import Projection
@@ -45,13 +46,15 @@ class Differentiable:
         if self.config.sketched:
             owner = self._tensor(view.owner())
             sketch = self.backend.propagate_sketches(flow, owner, carried[2], self.model.sketching)
+        partners = self._fold_partners(view, state.events, statistics, carried[3])
         start, all_of_them, last = 0, torch.arange(len(nodes), device=nodes.device), flow.chain[1:] - 1
         for part in states:
             self.backend.replace_rows(state.sums, nodes, part, all_of_them, start)
             start += part.shape[1]
-        for arena, table in ((state.statistics, statistics), (state.embedding, embedding), (state.sketch, sketch)):
+        reached = Reached(*(statistics, embedding, sketch, partners, *carried, lower))
+        for arena, table in zip(state.arenas(), reached[:4], strict=True):
             self.backend.replace_rows(arena, nodes, table, last)
-        return Reached(statistics, embedding, sketch, carried[0], carried[1], carried[2], lower)
+        return reached
 
     def embed_directly(self, events: Events, view: Unfolding, state: State) -> Tensor:
         """h_K [T, d] of a log that starts here, aggregated from the whole neighbourhood."""
@@ -142,6 +145,14 @@ class Differentiable:
             scans=self.backend.scans,
         )
         return flow, self._tensor(rows)
+
+    def _fold_partners(self, view: Unfolding, before: int, statistics: Tensor, carried: Tensor) -> Tensor:
+        """The recent partners [T, .] of the temporal nodes, from those carried into their chains [C, .]."""
+        rows = np.empty((view.size, carried.shape[1]))
+        if carried.shape[1]:
+            given = (statistics.numpy(force=True), carried.numpy(force=True))
+            fold_partners(view, view.owner(), view.seen + before, *given, rows)
+        return self._tensor(rows)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
         return torch.from_numpy(array).to(self.model.device)

@@ -234,6 +234,7 @@ def _check_state(arenas: dict[str, Tensor], counters: dict[str, Any], model: Mod
     check_range("sums", arenas["sums"], low=-math.inf)
     check_range("embedding", arenas["embedding"])
     check_range("sketch", arenas["sketch"])
+    check_range("partners", arenas["partners"], low=-math.inf)
     check_range("statistics (last)", both_roles(statistics, LAST), -math.inf, clock)
     check_range("statistics (count)", both_roles(statistics, COUNT), 0, events)
     check_range("statistics (seen)", both_roles(statistics, SEEN), 0, events)

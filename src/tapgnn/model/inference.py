@@ -24,6 +24,7 @@ from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.node_statistics import LAST, fold_statistics, read_clocks
+from tapgnn.model.features.recent_partners import fold_partners
 from tapgnn.model.features.statistics_encoder import encode_rows
 from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
 from tapgnn.model.state import Past, State
@@ -120,11 +121,12 @@ class Inference:
 @program
 def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  # type: ignore[no-untyped-def]
     """Replace the rows of the active nodes in the arenas, after `before` events; gives what `Reached` holds."""
-    sums, statistics, embeddings, sketches = arenas
+    sums, statistics, embeddings, sketches, known = arenas
     nodes, size, seen = view.nodes, len(view.time), view.seen + before
     carried_statistics = take_rows(nodes, statistics, 0, statistics.shape[1])
     carried_embedding = take_rows(nodes, embeddings, 0, embeddings.shape[1])
     carried_sketch = take_rows(nodes, sketches, 0, sketches.shape[1])
+    carried_partners = take_rows(nodes, known, 0, known.shape[1])
     rows, elapsed, at = np.empty((size, statistics.shape[1])), np.empty((size, 2)), np.empty((size, 2))
     degree = np.empty(size, dtype=embeddings.dtype)
     fold_statistics(view, seen, clocks.count_rate, carried_statistics, rows, elapsed)
@@ -136,9 +138,14 @@ def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  
     if sketching.width > 0:
         sketch = propagate(view.chain, view.inbox, view.sender, owner, elapsed, carried_sketch, sketching)
         put_rows(nodes, view.chain[1:] - 1, sketch, 0, sketches)
+    partners = np.empty((size, known.shape[1]))
+    if known.shape[1] > 0:
+        fold_partners(view, owner, seen, rows, carried_partners, partners)
+        put_rows(nodes, view.chain[1:] - 1, partners, 0, known)
     put_rows(nodes, view.chain[1:] - 1, rows, 0, statistics)
     put_rows(nodes, view.chain[1:] - 1, embedding, 0, embeddings)
-    return rows, embedding, sketch, carried_statistics, carried_embedding, carried_sketch, lower
+    carried = (carried_statistics, carried_embedding, carried_sketch, carried_partners)
+    return rows, embedding, sketch, partners, *carried, lower
 
 
 @program

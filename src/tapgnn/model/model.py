@@ -31,6 +31,7 @@ from tapgnn.model.config import Config
 from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.event_classifier import EventClassifier
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
+from tapgnn.model.features.recent_partners import empty_partners
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
 from tapgnn.model.features.walk_sketch import Sketching, sketch_size
 from tapgnn.model.heads import make_head
@@ -113,6 +114,7 @@ class Model(nn.Module):
             statistics=torch.from_numpy(empty_statistics(len(self.count_rate))).unsqueeze(0).to(device),
             embedding=torch.zeros(1, config.width, dtype=self.dtype, device=device),
             sketch=torch.zeros(1, size, dtype=self.dtype, device=device),
+            partners=torch.from_numpy(empty_partners(config.partners)).unsqueeze(0).to(device),
             sketch_width=config.sketch_width if config.sketched else 0,
         )
 
@@ -188,9 +190,9 @@ class Model(nn.Module):
         return Differentiable(self).link_rows(asked, left)
 
     def recall(self, where: State | Trace, nodes: Numbers, times: Numbers) -> tuple[Tensor, ...]:
-        """What is known strictly before some times: statistics [Q, F], embedding [Q, d] and sketch [Q, .], copied."""
-        *_, statistics, embedding, sketch = self.past(where, nodes, times).tensors()
-        return tuple(map(self.backend.pick, (statistics, embedding, sketch)))
+        """Statistics [Q, F], embedding [Q, d], sketch and partners [Q, .] strictly before some times, copied."""
+        _, _, _, *rows = self.past(where, nodes, times).tensors()
+        return tuple(map(self.backend.pick, rows))
 
     def active(self, past: Past) -> Bools:
         """[Q] whether the nodes have a history."""

@@ -1,11 +1,12 @@
 """The state: what a model remembers of every node, as a fold over the events absorbed so far.
 
-Four arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
+Five arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
 
     sums        [N, .] float64   per layer, what the kernel carries
     statistics  [N, F] float64   recency and counts (features/node_statistics.py)
     embedding   [N, d]           h_K at the node's latest instant
     sketch      [N, .]           walk sketches (features/walk_sketch.py)
+    partners    [N, .] float64   recent partners (features/recent_partners.py)
 
 `advance` consumes a state and returns the next one, which takes over the arenas: rows of active nodes are written in
 place, so the cost does not depend on the number of nodes. A consumed state refuses to be used; `copy` keeps one.
@@ -25,15 +26,16 @@ from tapgnn.compiled.jit import whole
 from tapgnn.compiled.row_lookup import Rows
 from tapgnn.errors import QueryError, StateError
 from tapgnn.events import Bools, Floats, Ints
+from tapgnn.model.features.recent_partners import partner_keys
 from tapgnn.model.features.walk_sketch import sign_vectors
 from tapgnn.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from tapgnn.model.trace import Trace
 
-ARENAS = ("sums", "statistics", "embedding", "sketch")
+ARENAS = ("sums", "statistics", "embedding", "sketch", "partners")
 
-# Here, carried and arena, as in `Rows`, of statistics, embedding and sketch.
+# Here, carried and arena, as in `Rows`, of all ARENAS but the sums.
 Tables = tuple[tuple[Any, Any, Any], ...]
 
 
@@ -46,6 +48,7 @@ class Asked(NamedTuple):
     statistics: Rows
     embedding: Rows
     sketch: Rows
+    partners: Rows
 
 
 @dataclass(slots=True)
@@ -97,6 +100,7 @@ class State:
     statistics: Tensor
     embedding: Tensor
     sketch: Tensor
+    partners: Tensor
     sketch_width: int
     clock: float = -np.inf
     events: int = 0
@@ -134,6 +138,8 @@ class State:
         for name in ARENAS:
             arena = getattr(self, name)
             arena[fresh] = arena[0]
+        if self.partners.shape[1]:
+            self.partners[fresh, 0] = torch.from_numpy(partner_keys(vocabulary.hashes(self.size))).to(self.partners)
         if self.sketch_width:
             signs = sign_vectors(vocabulary.hashes(self.size), self.sketch_width)
             self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
@@ -164,12 +170,16 @@ class State:
 
     def tables(self) -> Tables:
         """The rows that can be asked for, as tensors."""
-        return tuple((arena[:0], arena[:0], arena) for arena in (self.statistics, self.embedding, self.sketch))
+        return tuple((arena[:0], arena[:0], arena) for arena in self.arenas())
 
     def table_arrays(self) -> Tables:
         """The same as arrays; those of a chunk, of which no row is asked for, may be any."""
-        _, statistics, embedding, sketch = self.arrays()
-        return (statistics,) * 3, (embedding,) * 3, (sketch,) * 3
+        _, statistics, embedding, sketch, partners = self.arrays()
+        return (statistics,) * 3, (embedding,) * 3, (sketch,) * 3, (partners,) * 3
+
+    def arenas(self) -> tuple[Tensor, ...]:
+        """All of them but the sums."""
+        return self.statistics, self.embedding, self.sketch, self.partners
 
     def arrays(self) -> tuple[Any, ...]:
         """The arenas as arrays, in the order of ARENAS; the same memory."""
@@ -196,7 +206,7 @@ class State:
 
     def widths(self) -> tuple[int, ...]:
         """How many numbers a node has in each of the ARENAS."""
-        return self.sums.shape[1], self.statistics.shape[1], self.embedding.shape[1], self.sketch.shape[1]
+        return self.sums.shape[1], *(arena.shape[1] for arena in self.arenas())
 
     def check_widths(self, widths: tuple[int, ...]) -> None:
         """Refuse a state of a model of another shape: compiled code would reach beyond its rows."""

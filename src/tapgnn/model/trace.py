@@ -23,9 +23,11 @@ class Reached(NamedTuple):
     statistics: Any
     embedding: Any
     sketch: Any
+    partners: Any
     carried_statistics: Any
     carried_embedding: Any
     carried_sketch: Any
+    carried_partners: Any
     lower: Any
 
 
@@ -61,13 +63,13 @@ class Trace:
 
     def tables(self) -> Tables:
         """The rows that can be asked for, as tensors."""
-        rows, state = list(map(torch.as_tensor, self.reached)), self.successor
-        return tuple(zip(rows[:3], rows[3:6], (state.statistics, state.embedding, state.sketch), strict=True))
+        rows = list(map(torch.as_tensor, self.reached))
+        return tuple(zip(rows[:4], rows[4:8], self.successor.arenas(), strict=True))
 
     def table_arrays(self) -> Tables:
         """The same as arrays."""
         rows = list(map(_array, self.reached))
-        return tuple(zip(rows[:3], rows[3:6], self.successor.arrays()[1:], strict=True))
+        return tuple(zip(rows[:4], rows[4:8], self.successor.arrays()[1:], strict=True))
 
 
 def _array(rows: Any) -> Any:

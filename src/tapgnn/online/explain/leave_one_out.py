@@ -38,6 +38,7 @@ class CopiedRows(NamedTuple):
     statistics: Tensor
     embedding: Tensor
     sketch: Tensor
+    partners: Tensor
 
     @classmethod
     def of(cls, model: Model, where: State | Trace, nodes: Ints, time: float) -> list[CopiedRows]:

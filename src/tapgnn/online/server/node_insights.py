@@ -77,7 +77,7 @@ class NodeInsights:
             row = live.model.vocabulary.rows([node])
             if row[0] < 0:
                 raise QueryError(f"no node is called {node!r}; ids are matched by value and type (7 is not '7')")
-            statistics, embedding, _ = live.model.recall(live.where, row, [live.now])
+            statistics, embedding, *_ = live.model.recall(live.where, row, [live.now])
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
                 history = history.followed_by(Window.of(live.model, live.held, live.where).touching(node))
@@ -107,7 +107,7 @@ class NodeInsights:
         others = [name for name in self.window.latest_nodes(NEAREST_AMONG) if name != node]
         if not others:
             return []
-        _, vectors, _ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
+        _, vectors, *_ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
         similarity = 1.0 - _distance(vectors, present)
         best = torch.topk(similarity, min(5, len(others)))
         return [
