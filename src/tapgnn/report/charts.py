@@ -51,7 +51,6 @@ _STYLE = {
     "font.size": 13,
     "grid.color": colour("rule"),
     "grid.linewidth": 1,
-    "lines.linewidth": 1.8,
     "lines.scale_dashes": False,
     "path.simplify_threshold": 1.0,
     "svg.fonttype": "none",
@@ -99,7 +98,8 @@ class Chart:
         first, last = self.axes.get_xlim()
         # The locator warns of parts of a second, which no log of dates is about.
         self.axes.set_xlim(first - SECOND, last + SECOND)
-        locator = AutoDateLocator(maxticks=6)  # type: ignore[no-untyped-call]
+        # Six labels fit; two as the minimum, so that the steps of every unit reach up to the next unit.
+        locator = AutoDateLocator(minticks=2, maxticks=6)  # type: ignore[no-untyped-call]
         self.axes.xaxis.set_major_locator(locator)
         self.axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 

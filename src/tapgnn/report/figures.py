@@ -115,7 +115,8 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     share = bins.count / bins.count.sum()
     edges = [f"{a:.1f} to {b:.1f}" for a, b in zip(bins.edges[:-1], bins.edges[1:], strict=True)]
     held = [f"{edge}: {count(int(size), 'query')}" for edge, size in zip(edges, bins.count, strict=True)]
-    columns = chart.axes.bar(bins.edges[:-1], 0.3 * share / share.max(), 0.095, align="edge", color=colour("mass"))
+    heights, widths = 0.3 * share / share.max(), 0.95 * np.diff(bins.edges)
+    columns = chart.axes.bar(bins.edges[:-1], heights, widths, align="edge", color=colour("mass"))
     for column, tip in zip(columns, held, strict=True):
         column.set_url(tip)
     chart.chance(0, 1, "perfect calibration")
@@ -157,7 +158,7 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
     values, spreads = np.array([(bar.value, bar.spread) for bar in bars]).T
     chart = Chart(f"{label}; {origin:g} is chance level" if origin else label, "", height=39 * len(bars) + 52)
     axes, rows, colours = chart.axes, range(len(bars)), [colour(bar.colour) for bar in bars]
-    axes.set(yticks=[], ylim=(len(bars) - 0.6, -0.8))
+    axes.set(yticks=[], ylim=(len(bars) - 0.6, -0.9))
     axes.spines.bottom.set_visible(False)
     axes.grid(axis="x")
     # The edge keeps a bar at chance level visible.
@@ -173,7 +174,7 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
         look: dict[str, Any] = {"color": colours[row], "weight": "bold"} if bar.colour == "own" else {}
         name = bar.name if len(bar.name) <= 44 else f"{bar.name[:43]}…"
         value = decimal(bar.value) if shares else number(bar.value)
-        axes.text(0, row - 0.27, name, transform=beside, **look)
+        axes.text(0, row - 0.34, name, transform=beside, **look)
         axes.text(1.14, row, value, transform=beside, ha="right", va="center", **look)
     caption = []
     if rival is not None:
