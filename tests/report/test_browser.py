@@ -28,7 +28,7 @@ TOO_WIDE = """() => [...document.querySelectorAll('main *')].filter(e => !e.clos
     && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 80))"""
 OUTSIDE = """() => [...document.querySelectorAll('svg.chart:not(.map)')].flatMap(chart => {
     const box = chart.getBoundingClientRect();
-    return [...chart.querySelectorAll('text, path, circle, rect')].filter(mark => {
+    return [...chart.querySelectorAll('text, path:not(defs *), use')].filter(mark => {
         const own = mark.getBoundingClientRect();
         return own.left < box.left - 3 || own.right > box.right + 3
             || own.top < box.top - 3 || own.bottom > box.bottom + 3;

@@ -1,3 +1,5 @@
+import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -8,8 +10,10 @@ from hypothesis.extra import numpy as arrays
 
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
-from tapgnn.report.axes import Plot, linear_axis, time_axis, unit_axis
-from tapgnn.report.curves import components, precision_recall, roc, thin
+from tapgnn.report.charts import SECOND, Chart, chart_style, unit_chart
+from tapgnn.report.curves import components, precision_recall, roc
+from tapgnn.report.figures import MAP_POINTS, Bar, bar_figure, map_figure
+from tests.report.document import Document
 
 QUERIES = st.integers(2, 60).flatmap(
     lambda size: st.tuples(
@@ -18,6 +22,29 @@ QUERIES = st.integers(2, 60).flatmap(
         arrays.arrays(np.float64, size, elements=st.sampled_from([-np.inf, -2.5, 0.0, 0.1, 0.7, 3.0])),
     )
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def styled() -> Iterator[None]:
+    """All charts in the style of the page."""
+    with chart_style():
+        yield
+
+
+def drawn_line(chart: Chart, tip: str) -> str:
+    """The path of the line with the tooltip."""
+    found = re.search(rf'<title>{tip}</title>\s*<path d="([^"]*)"', chart.svg("a chart with a line"))
+    assert found is not None
+    return found[1]
+
+
+def shown_ticks(chart: Chart) -> list[tuple[str, float, float]]:
+    """The labels on the horizontal axis, from where to where each stands, in pixels."""
+    figure = chart.axes.get_figure(root=True)
+    figure.draw_without_rendering()
+    low, high = chart.axes.get_xlim()
+    labels = [tick.label1 for tick in chart.axes.xaxis.get_major_ticks() if low <= tick.get_loc() <= high]
+    return [(label.get_text(), *label.get_window_extent().intervalx) for label in labels if label.get_text()]
 
 
 @given(QUERIES)
@@ -34,11 +61,18 @@ def test_the_area_under_precision_and_recall_is_the_average_precision(queries: t
     assert area == pytest.approx(metrics.average_precision(*queries), abs=1e-12)
 
 
-def test_a_thinned_curve_keeps_its_ends_and_its_area() -> None:
+def test_a_drawn_curve_is_short_and_keeps_its_ends_and_its_area() -> None:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 50_000)
     false, true = roc(labels, labels + rng.standard_normal(50_000))
-    x, y = thin(false, true)
+    chart = unit_chart("false positive rate", "true positive rate")
+    chart.line([0, 1], [0, 1], 1, "diagonal")
+    chart.line(false, true, 0, "curve")
+    corners, curve = (
+        np.array(re.findall(r"[ML] (\S+) (\S+)", drawn_line(chart, tip)), dtype=np.float64)
+        for tip in ("diagonal", "curve")
+    )
+    x, y = ((curve - corners[0]) / (corners[-1] - corners[0])).T
     assert len(x) <= 400
     assert (x[0], y[0], x[-1], y[-1]) == (0, 0, 1, 1)
     assert np.trapezoid(y, x) == pytest.approx(np.trapezoid(true, false), abs=1e-4)
@@ -62,30 +96,70 @@ def test_one_embedding_or_one_dimension_is_a_map_too() -> None:
         components(np.full((2, 2), np.nan))
 
 
-@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5), st.booleans())
-def test_an_axis_holds_its_values_and_names_its_ticks_apart(values: list[float], tight: bool) -> None:
-    axis = linear_axis(values, "value", tight=tight)
-    assert axis.low <= min(values) + 1e-6 * abs(min(values))
-    assert axis.high >= max(values) - 1e-6 * abs(max(values))
-    names = [name for _, name in axis.ticks]
-    assert len(set(names)) == len(names) <= 9
-    slack = 1e-6 * (axis.high - axis.low)
-    assert all(axis.low - slack <= place <= axis.high + slack for place, _ in axis.ticks)
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=5))
+def test_an_axis_holds_its_values_and_names_its_ticks_apart(values: list[float]) -> None:
+    chart = Chart("value", "")
+    chart.line(values, values, 0)
+    low, high = chart.axes.get_xlim()
+    assert low <= min(values) <= max(values) <= high
+    names = [name for name, _, _ in shown_ticks(chart)]
+    assert 2 <= len(names) == len(set(names)) <= 9
 
 
 @given(st.floats(3.2e8, 4e9), st.floats(1, 3e9))
 def test_dates_keep_apart_on_a_time_axis(start: float, length: float) -> None:
-    axis = time_axis([start, start + length], unix=True)
-    width = Plot(axis, unit_axis("share")).width
-    places = [axis.share(place) * width for place, _ in axis.ticks]
-    longest = max((len(name) for _, name in axis.ticks), default=0)
-    assert all(after - before > longest * 5.5 for before, after in pairwise(places))
-    assert all(axis.low <= place <= axis.high for place, _ in axis.ticks)
+    chart = Chart("date (UTC)", "AUC")
+    chart.line(np.array([start, start + length]) * SECOND, [0.5, 1], 0)
+    chart.show_dates()
+    low, high = chart.axes.get_xlim()
+    assert low <= start * SECOND <= (start + length) * SECOND <= high
+    ticks = shown_ticks(chart)
+    assert len(ticks) >= 2
+    assert all(stop < following for (_, _, stop), (_, following, _) in pairwise(ticks))
+
+
+def test_an_accuracy_axis_has_no_tick_above_one() -> None:
+    chart = Chart("epoch", "AUC")
+    chart.line([0, 1], [0.99, 1.0], 0)
+    chart.end_at_one()
+    assert chart.axes.get_ylim()[1] == 1.0
 
 
 def test_a_gap_breaks_a_line() -> None:
-    plot = Plot(unit_axis("x"), unit_axis("y"))
-    plot.line([0, 0.2, 0.4, 0.6], [0.1, 0.2, np.nan, 0.3], "tone-0")
-    drawn = plot.svg("a line with a gap").split('class="line tone-0" d="')[1].split('"')[0]
+    chart = unit_chart("x", "y")
+    chart.line([0, 0.2, 0.4, 0.6, 0.8], [0.1, 0.2, np.nan, 0.3, 0.4], 0, "gap")
+    drawn = drawn_line(chart, "gap")
     assert drawn.count("M") == 2
     assert "nan" not in drawn
+
+
+def test_every_dot_and_bar_has_its_own_tooltip_and_a_point_without_a_value_has_none() -> None:
+    chart = unit_chart("x", "y")
+    chart.dots([0, 0.5, 1], [0.1, np.nan, 0.3], 0, ["first & <b>", "missing", "last"])
+    titles = [title.text for title in Document(chart.svg("two dots")).all("title")]
+    assert titles == ["first & <b>", "last"]
+    bars = [Bar("$own$", 0.9, 0.01, "own"), Bar("at chance", 0.5, 0.0, "best")]
+    drawing = Document(bar_figure(bars, "AUC", 0.5, 0.5).drawing)
+    titles = [title.text for title in drawing.all("title")]
+    assert titles == ["$own$: AUC 0.9000", "at chance: AUC 0.5000", "the best baseline"]
+    assert {"$own$", "0.900", "at chance", "0.500"} <= {text.text for text in drawing.all("text")}
+
+
+def test_every_colour_of_a_chart_is_one_of_the_page() -> None:
+    chart = unit_chart("x", "y")
+    chart.chance(0, 1, "chance")
+    chart.dots([0.5], [0.5], 3, ["dot"])
+    drawing = chart.svg("a dot and a line of chance")
+    assert not re.search(r"(fill|stroke): (?!none|var\(--)", drawing)
+    assert {"var(--edge)", "var(--tone-3)", "var(--card)", "var(--soft)"} <= set(
+        re.findall(r"var\(--[\w-]+\)", drawing)
+    )
+
+
+@pytest.mark.parametrize("size", [1, 37, 6000])
+def test_every_embedding_of_the_map_is_drawn_or_counted_as_an_outlier(size: int) -> None:
+    rng = np.random.default_rng(0)
+    figure = map_figure(rng.standard_t(3, (size, 5)), np.arange(float(size)))
+    dots = sum(len(re.findall("M ", path.attributes["d"] or "")) for path in Document(figure.drawing).all("path")[1:])
+    outliers = re.search(r"(\d+) outliers? not shown", figure.caption)
+    assert dots + int(outliers[1] if outliers else 0) == min(size, MAP_POINTS)

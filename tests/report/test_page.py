@@ -1,9 +1,12 @@
 import re
+import subprocess
+import sys
 from dataclasses import fields, replace
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
 
+import matplotlib
 import numpy as np
 import pytest
 from hypothesis import given
@@ -41,14 +44,22 @@ def test_a_report_is_one_small_file_and_nothing_beside_it(tmp_path: Path) -> Non
 
 
 def test_the_same_report_gives_the_same_bytes() -> None:
-    assert render_report(RUN) == render_report(sample.run(queries=2000, sample=800, simulated=True))
+    page = render_report(RUN)
+    with matplotlib.rc_context({"font.size": 30, "axes.grid": False, "svg.fonttype": "path"}):
+        assert page == render_report(sample.run(queries=2000, sample=800, simulated=True))
+
+
+def test_nothing_but_writing_a_report_loads_matplotlib() -> None:
+    program = "import sys, tapgnn.cli.results; sys.exit('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
 def test_a_page_asks_nothing_of_the_network() -> None:
     page = render_report(RUN)
     document = Document(page)
     assert not document.all("script") + document.all("iframe") + document.all("img")
-    addresses = [e.attributes[key] for e in document.all() for key in ("src", "href") if key in e.attributes]
+    keys = ("src", "href", "xlink:href")
+    addresses = [element.attributes[key] for element in document.all() for key in keys if key in element.attributes]
     assert all(address and address.startswith(("#", "data:")) for address in addresses)
     assert "url(" not in page
     assert "@import" not in page

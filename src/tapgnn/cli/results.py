@@ -24,8 +24,7 @@ from tapgnn.evaluation.metrics import sigmoid
 from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
 from tapgnn.events import Events
 from tapgnn.report import Report, write_report
-from tapgnn.report.content import is_share, mean_of, spread_of
-from tapgnn.report.headline import standing
+from tapgnn.report.content import is_share, mean_of, spread_of, standing
 from tapgnn.training.classification import Classification
 
 MOST_EVENTS = 50_000

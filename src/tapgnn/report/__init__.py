@@ -3,7 +3,7 @@
     content.py    Report: the content of the page, as plain numbers and arrays
     numbers.py    formatting of numbers, times and names
     curves.py     ROC, precision-recall, principal components: arrays in, arrays out
-    axes.py       a chart as inline SVG: two axes and what is drawn between them
+    charts.py     a chart: drawn by matplotlib, written as inline SVG in the colours of the page
     figures.py    the charts of the page
     headline.py   the model against the best baseline, in numbers and in words
     layout.py     the parts of a page: tables, legends, sections

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 MODEL = "tapgnn"
+# Below this, two numbers look the same in a table.
+SMALLEST_GAP = 5e-5
 _SHARES = {"auc", "ap", "accuracy", "mrr", "hits", "hits10"}
 _nothing = partial(np.empty, 0)
 
@@ -92,6 +94,15 @@ def mean_of(row: Mapping[str, Any], stem: str) -> float:
 def spread_of(row: Mapping[str, Any], stem: str) -> float:
     """The standard deviation of a measure over the seeds, NaN if it is missing."""
     return as_float(row.get(f"{stem}_std"))
+
+
+def standing(lead: float, *spreads: float) -> tuple[str, bool]:
+    """Whether a method with this lead is 'ahead', 'level' or 'behind', and whether its seeds differ.
+
+    A lead smaller than the standard deviation over seeds of either method (NaN: unknown) does not count.
+    """
+    doubt = float(np.nanmax([SMALLEST_GAP, *spreads]))
+    return "level" if abs(lead) < doubt else "ahead" if lead > 0 else "behind", doubt > SMALLEST_GAP
 
 
 def as_float(value: Any) -> float:

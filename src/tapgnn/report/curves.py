@@ -15,8 +15,6 @@ from tapgnn.errors import QueryError
 from tapgnn.evaluation.metrics import threshold_counts
 from tapgnn.events import Floats
 
-POINTS = 400
-
 
 def roc(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats, Floats]:
     """False and true positive rate at each threshold, from (0, 0) to (1, 1).
@@ -37,16 +35,6 @@ def precision_recall(labels: NDArray[Any], scores: NDArray[Any]) -> tuple[Floats
     _, hits, misses = threshold_counts(labels, scores)
     recall, precision = hits / hits[-1], hits / (hits + misses)
     return np.append(0.0, np.repeat(recall, 2)[:-1]), np.repeat(precision, 2)
-
-
-def thin(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """At most POINTS points of a line, evenly spaced along its length, including both ends."""
-    if len(x) <= POINTS:
-        return x, y
-    length = np.append(0.0, np.cumsum(np.abs(np.diff(x)) + np.abs(np.diff(y))))
-    keep = np.unique(np.searchsorted(length, np.linspace(0, length[-1], POINTS)).clip(max=len(x) - 1))
-    keep[-1] = len(x) - 1
-    return x[keep], y[keep]
 
 
 def components(embeddings: NDArray[Any]) -> tuple[Floats, Floats]:

@@ -9,13 +9,11 @@ import numpy as np
 
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
-from tapgnn.report.content import Report, is_share, mean_of, spread_of, stems
+from tapgnn.report.content import Report, is_share, mean_of, spread_of, standing, stems
 from tapgnn.report.figures import Bar, bar_figure
 from tapgnn.report.numbers import decimal, label, number
 
 TRIVIAL = ("recency", "popularity", "edgebank")
-# Below this, two numbers look the same in a table.
-SMALLEST_GAP = 5e-5
 
 
 def headline(report: Report) -> dict[str, Any] | None:
@@ -45,15 +43,6 @@ def headline(report: Report) -> dict[str, Any] | None:
         "sentence": _sentence(stem, own, rival, other, state),
         "figure": bar_figure(bars, label(stem), 0.5 if stem == "auc" else 0.0, other if rival else None),
     }
-
-
-def standing(lead: float, *spreads: float) -> tuple[str, bool]:
-    """Whether a method with this lead is 'ahead', 'level' or 'behind', and whether its seeds differ.
-
-    A lead smaller than the standard deviation over seeds of either method (NaN: unknown) does not count.
-    """
-    doubt = float(np.nanmax([SMALLEST_GAP, *spreads]))
-    return "level" if abs(lead) < doubt else "ahead" if lead > 0 else "behind", doubt > SMALLEST_GAP
 
 
 def tiles(report: Report) -> list[tuple[str, str, str]]:

@@ -84,18 +84,6 @@ def percent(share: Any) -> str:
     return f"{100 * share:.1f} %" if isinstance(share, Real) and math.isfinite(share) else number(share)
 
 
-def short(value: float) -> str:
-    """A short number for the ticks of an axis.
-
-    >>> short(1_250_000), short(0.25), short(40_000)
-    ('1.25M', '0.25', '40k')
-    """
-    for size, unit in ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e4, "k")):
-        if abs(value) >= size:
-            return minus(f"{value / (1e3 if unit == 'k' else size):.4g}{unit}")
-    return minus(f"{value:.6g}")
-
-
 def count(size: int, noun: str) -> str:
     """A number with its noun.
 

@@ -8,8 +8,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tapgnn.file_integrity import write_atomically
 from tapgnn.report.content import Report
-from tapgnn.report.headline import headline, tiles
-from tapgnn.report.sections import sections
 
 # Every value is escaped except the charts, which escape their own text.
 _TEMPLATES = Environment(
@@ -29,5 +27,12 @@ def write_report(path: str | Path, report: Report) -> Path:
 
 def render_report(report: Report) -> str:
     """The page as text."""
+    # matplotlib takes long to import, and a command that writes no report does without it.
+    from tapgnn.report.charts import DASHES, chart_style
+    from tapgnn.report.headline import headline, tiles
+    from tapgnn.report.sections import sections
+
     page = _TEMPLATES.get_template("page.html")
-    return page.render(report=report, headline=headline(report), tiles=tiles(report), sections=sections(report))
+    with chart_style():
+        parts = {"headline": headline(report), "tiles": tiles(report), "sections": sections(report)}
+    return page.render(report=report, dashes=DASHES, **parts)
