@@ -12,11 +12,15 @@ from numpy.typing import NDArray
 
 from tapgnn.baselines.trivial import history_before
 from tapgnn.data.simulation import payment_stream
+from tapgnn.data.simulation.payment_network import CATEGORIES, CURRENCIES
 from tapgnn.data.simulation.payment_stream import (
+    CHANNELS,
     DAY,
-    FEATURES,
     HOUR,
+    NO_AMOUNT,
+    NO_COUNTRY,
     START,
+    merchant_table,
     simulate,
     simulate_stream,
     simulated_network,
@@ -27,7 +31,7 @@ from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
 from tapgnn.vocabulary import Vocabulary
 
-COLUMNS = ("src", "dst", "time", "features", "labels")
+COLUMNS = ("src", "dst", "time", "labels")
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +50,9 @@ def nodes_of(log: Events) -> tuple[Ints, Ints]:
 def same(one: Events, other: Events) -> None:
     for name in COLUMNS:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.columns.keys() == other.columns.keys()
+    for name, column in one.columns.items():
+        np.testing.assert_array_equal(column, other.columns[name])
 
 
 @given(
@@ -85,7 +92,7 @@ def test_the_seed_decides_every_bit(log: Events) -> None:
 def test_rows_are_those_that_the_ids_would_get_when_read_from_a_file() -> None:
     log = simulate(2_000, accounts=100, merchants=40, days=10)
     names = np.array(log.vocabulary.ids, dtype=object)
-    read = Events.from_arrays(names[log.src], names[log.dst], log.time, log.features, log.labels)
+    read = Events.from_arrays(names[log.src], names[log.dst], log.time, None, log.labels, None, log.columns)
     same(log, read)
     assert read.vocabulary == log.vocabulary
 
@@ -176,31 +183,48 @@ def _around(when: NDArray[np.float64], first: float, last: float) -> list[NDArra
     ]
 
 
-def test_features_are_what_their_names_say(log: Events) -> None:
-    assert log.features is not None
-    column = dict(zip(FEATURES, log.features.T, strict=True))
+def test_columns_are_those_of_a_payment_table_with_gaps(log: Events) -> None:
+    amount, channel, country = (log.columns[name] for name in ("amount", "channel", "country"))
     _, dst = nodes_of(log)
-    np.testing.assert_array_equal(column["card"] + column["online"] + column["transfer"], 1)
-    np.testing.assert_array_equal(column["transfer"] == 1, dst >= 0)
-    np.testing.assert_allclose(column["hour_sin"] ** 2 + column["hour_cos"] ** 2, 1, atol=1e-6)
-    np.testing.assert_array_equal(column["weekend"] == 1, (log.time - START) // DAY % 7 >= 5)
-    assert 2.0 < np.median(column["log_amount"]) < 5.0
-    assert np.isfinite(log.features).all()
+    assert set(channel) == set(CHANNELS)
+    np.testing.assert_array_equal(channel == "transfer", dst >= 0)
+    np.testing.assert_array_equal(amount[~np.isnan(amount)], np.round(amount[~np.isnan(amount)], 2))
+    assert 10 < np.nanmedian(amount) < 150
+    assert 0 < np.isnan(amount).mean() < 2 * NO_AMOUNT
+    assert 0 < (country == None).mean() < 2 * NO_COUNTRY  # noqa: E711
+    assert set(country) - {None} <= set(CURRENCIES)
+    assert set(log.columns["currency"]) <= set(CURRENCIES.values())
+
+
+def test_the_table_of_merchants_names_every_merchant_once(log: Events) -> None:
+    table = merchant_table(simulated_network())
+    assert len(set(table["merchant_id"])) == 2_000
+    paid = {name for name in log.vocabulary.ids if str(name).startswith("m")}
+    assert paid <= set(table["merchant_id"])
+    assert set(table["category"]) == set(CATEGORIES.values())
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_fraud_is_rare_hidden_in_the_features_and_plain_in_the_history(seed: int) -> None:
+def test_fraud_is_rare_hidden_in_the_columns_and_plain_in_the_history(seed: int) -> None:
     linear = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
     ensemble = pytest.importorskip("sklearn.ensemble", reason="scikit-learn is not installed")
     log = simulate(seed=seed)
     assert log.labels is not None
-    assert log.features is not None
     assert 0.005 <= log.labels.mean() <= 0.01
-    for column in log.features.T:
+    row = np.column_stack(
+        [
+            np.nan_to_num(np.log(log.columns["amount"]), nan=3.7),
+            *(log.columns[name] == value for name, value in (("channel", "card"), ("channel", "online"))),
+            log.columns["currency"] == "EUR",
+            log.columns["country"] == "DE",
+            np.cos(2 * np.pi * (log.time % DAY) / DAY),
+        ]
+    )
+    for column in row.T:
         assert 0.3 < auc(log.labels, column) < 0.7
 
     past = log.time < np.quantile(log.time, 0.7)
-    edge = log.features / log.features.std(axis=0)
+    edge = row / row.std(axis=0)
     logistic = linear.LogisticRegression(class_weight="balanced").fit(edge[past], log.labels[past])
     from_edge = auc(log.labels[~past], logistic.predict_proba(edge[~past])[:, 1])
     assert from_edge < 0.8

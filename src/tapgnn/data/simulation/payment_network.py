@@ -9,6 +9,7 @@ Everything is drawn once and depends only on the arguments; `payment_stream` dra
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,19 @@ START = 1_704_067_200.0  # Monday 1 January 2024, 00:00 UTC
 HOUR, DAY = 3_600.0, 86_400.0
 NETWORK, EVERYDAY, PLAN, CAMPAIGN = range(4)  # the purpose of a generator, part of its seed
 
-_CATEGORY_LEVELS = np.array([3.2, 3.0, 3.7, 4.6, 5.0, 3.9, 4.2, 3.3])  # mean log amount, groceries first
+# The kinds of merchants by the mean log amount of a payment.
+CATEGORIES = {
+    3.2: "groceries",
+    3.0: "restaurant",
+    3.7: "clothing",
+    4.6: "electronics",
+    5.0: "travel",
+    3.9: "health",
+    4.2: "home",
+    3.3: "fuel",
+}
+# Regions lie in these countries in turn, each with its currency.
+CURRENCIES = {"DE": "EUR", "US": "USD", "GB": "GBP", "FR": "EUR", "CH": "CHF", "JP": "JPY", "SE": "SEK", "CA": "CAD"}
 
 
 @dataclass(frozen=True)
@@ -69,6 +82,16 @@ class SimulatedNetwork:
         split = self.accounts
         return [f"a{n:0{wide}d}" if n < split else f"m{n - split:0{narrow}d}" for n in nodes.tolist()]
 
+    def region(self, shops: Ints) -> Ints:
+        """The region of merchants; online ones are spread over all of them."""
+        regions = len(self.border) - 2
+        place = np.searchsorted(self.border, shops, side="right") - 1
+        return np.where(place < regions, place, shops % regions)
+
+    def country(self, regions: Ints) -> NDArray[Any]:
+        """The country of regions."""
+        return np.array(list(CURRENCIES), dtype=object)[regions % len(CURRENCIES)]
+
     def second(self, quantile: Floats) -> Floats:
         """The whole second by which this share of the everyday payments has been made."""
         moment = np.interp(quantile, self.expected, self.edges)
@@ -109,7 +132,7 @@ def simulated_network(
         favourites=_chosen_favourites(home, np.isinf(moves), border, rng),
         contacts=_chosen_contacts(home[:, 0], rng),
         spending=0.4 * rng.standard_normal(accounts),
-        level=rng.choice(_CATEGORY_LEVELS, merchants),
+        level=rng.choice(list(CATEGORIES), merchants),
         border=border,
         sales=sales,
         bargains=rng.integers(merchants, size=(len(sales), 10)),

@@ -8,8 +8,9 @@ new accounts open. About one event in 140 belongs to a fraud ring and has label 
     mule cycle           money circulates in a ring of accounts within hours, a little less at every hop
     collusive merchant   the same few accounts from other regions keep paying one merchant for days
 
-Amount, channel and hour of a fraudulent payment resemble those of many legitimate ones: who pays whom, and when, gives
-it away.
+Every payment has the columns of a payment table: amount, currency (of the payer's country), channel and country (of the
+payee), some of them missing. Those of a fraudulent payment resemble those of many legitimate ones: who pays whom, and
+when, gives it away.
 
 Invariants. The stream depends only on the arguments, bit for bit, whatever the chunk size: everyday payments are drawn
 in blocks of fixed size and every fraud campaign separately, each from a generator seeded by its number. Memory is
@@ -19,7 +20,7 @@ O(accounts + merchants + chunk), plus one row per fraud campaign (about one per 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +28,8 @@ from numpy.typing import NDArray
 from tapgnn.data.chunking import cut_between_instants, join_rows, take_rows
 from tapgnn.data.simulation.payment_network import (
     CAMPAIGN,
+    CATEGORIES,
+    CURRENCIES,
     DAY,
     EVERYDAY,
     HOUR,
@@ -41,8 +44,10 @@ from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.vocabulary import Vocabulary
 
-FEATURES = ("log_amount", "card", "online", "transfer", "hour_sin", "hour_cos", "weekend")
+CHANNELS = ("card", "online", "transfer")
 CARD, ONLINE, TRANSFER = range(3)
+# The share of payments without an amount, and without a country.
+NO_AMOUNT, NO_COUNTRY = 0.01, 0.03
 TESTING, MULES, COLLUSION = range(3)
 
 _BLOCK = 65_536
@@ -52,7 +57,10 @@ _CAMPAIGN_LASTS = np.array([HOUR, 12 * HOUR, 3 * DAY])  # by kind, at average tr
 
 
 class _Columns(NamedTuple):
-    """Raw events: nodes of the simulation, whole seconds since START, log amount, channel, label."""
+    """Raw events: nodes of the simulation, whole seconds since START, log amount, channel, label.
+
+    chance in [0, 1) decides which cells are missing.
+    """
 
     src: Ints
     dst: Ints
@@ -60,6 +68,7 @@ class _Columns(NamedTuple):
     amount: Floats
     channel: Ints
     label: Ints
+    chance: Floats
 
 
 class _Plan(NamedTuple):
@@ -83,11 +92,11 @@ class SimulationOptions(TypedDict, total=False):
 
 
 def simulate(events: int = 100_000, **options: Unpack[SimulationOptions]) -> Events:
-    """The whole simulated log, with features (named by FEATURES) and labels (1 = fraud).
+    """The whole simulated log, with the columns of a payment table and labels (1 = fraud).
 
     >>> log = simulate(events=1_000, accounts=200, merchants=50, days=7)
-    >>> len(log), log.features.shape, log.vocabulary.ids[:2]
-    (1000, (1000, 7), ['a00046', 'a00013'])
+    >>> len(log), list(log.columns), log.vocabulary.ids[:2]
+    (1000, ['amount', 'currency', 'channel', 'country'], ['a00046', 'a00013'])
     """
     return next(simulate_stream(events, chunk=max(events, 1), **options))
 
@@ -164,7 +173,7 @@ def _campaign(network: SimulatedNetwork, plan: _Plan, number: int) -> _Columns:
         level = network.level[shop] if kind == COLLUSION else 3.1
         amount = level + network.spending[src] + 0.6 * rng.standard_normal(size)
         channel = np.where((kind == TESTING) | (rng.random(size) < 0.15), ONLINE, CARD)
-    return _Columns(src, dst, time, amount, channel, np.ones(size, dtype=np.int64))
+    return _Columns(src, dst, time, amount, channel, np.ones(size, dtype=np.int64), rng.random(size))
 
 
 def _everyday(network: SimulatedNetwork, block: int, first: int, size: int, total: int) -> _Columns:
@@ -197,6 +206,7 @@ def _everyday(network: SimulatedNetwork, block: int, first: int, size: int, tota
         amount=level + network.spending[src] + 0.6 * rng.standard_normal(size),
         channel=np.where(transfer, TRANSFER, np.where(online, ONLINE, CARD)),
         label=np.zeros(size, dtype=np.int64),
+        chance=rng.random(size),
     )
 
 
@@ -209,7 +219,7 @@ def _opened(network: SimulatedNetwork, account: Ints, time: Floats, rng: np.rand
 def _blocks(network: SimulatedNetwork, plan: _Plan, events: int) -> Iterator[_Columns]:
     """The stream in blocks of ascending time; an instant may continue in the next block."""
     total = events - int(plan.size.sum())
-    kinds = (np.int64, np.int64, float, float, np.int64, np.int64)
+    kinds = (np.int64, np.int64, float, float, np.int64, np.int64, float)
     pending, begun = _Columns(*(np.empty(0, kind) for kind in kinds)), 0
     for block, first in enumerate(range(0, total, _BLOCK)):
         size = min(_BLOCK, total - first)
@@ -234,15 +244,30 @@ def _numbered(network: SimulatedNetwork, pieces: Iterator[_Columns]) -> Iterator
         fresh, place = np.unique(ends[row[ends] < 0], return_index=True)
         fresh = fresh[np.argsort(place)]
         row[fresh] = vocabulary.add(network.names(fresh))
-        yield Events(row[piece.src], row[piece.dst], START + piece.time, _features(piece), piece.label, vocabulary)
+        table = _table(network, piece)
+        yield Events(row[piece.src], row[piece.dst], START + piece.time, None, piece.label, vocabulary, table)
 
 
-def _features(piece: _Columns) -> NDArray[np.float32]:
-    """[E, 7] the columns that FEATURES names."""
-    angle = 2 * np.pi * (piece.time % DAY) / DAY
-    features = np.empty((len(angle), len(FEATURES)), dtype=np.float32)
-    features[:, 0] = piece.amount
-    features[:, 1:4] = piece.channel[:, None] == np.array([CARD, ONLINE, TRANSFER])
-    features[:, 4], features[:, 5] = np.sin(angle), np.cos(angle)
-    features[:, 6] = piece.time // DAY % 7 >= 5
-    return features
+def _table(network: SimulatedNetwork, piece: _Columns) -> dict[str, NDArray[Any]]:
+    """The columns of the payments: amount, currency, channel and country."""
+    shop = piece.dst - network.accounts
+    paid = np.where(shop < 0, network.home[piece.dst % network.accounts, 0], network.region(np.maximum(shop, 0)))
+    country = network.country(paid)
+    country[(piece.chance >= NO_AMOUNT) & (piece.chance < NO_AMOUNT + NO_COUNTRY)] = None
+    home = network.country(network.home[piece.src, 0])
+    return {
+        "amount": np.where(piece.chance < NO_AMOUNT, np.nan, np.round(np.exp(piece.amount), 2)),
+        "currency": np.array([CURRENCIES[name] for name in home], dtype=object),
+        "channel": np.array(CHANNELS, dtype=object)[piece.channel],
+        "country": country,
+    }
+
+
+def merchant_table(network: SimulatedNetwork) -> dict[str, list[Any]]:
+    """What is known of every merchant: its id, its category and its country."""
+    shops = np.arange(len(network.level))
+    return {
+        "merchant_id": network.names(network.accounts + shops),
+        "category": [CATEGORIES[level] for level in network.level],
+        "country": network.country(network.region(shops)).tolist(),
+    }
