@@ -51,8 +51,7 @@ def write_table(
     """Write columns of equal length in the format of the file name; '-' is CSV on standard output."""
     frame = columns if isinstance(columns, pl.DataFrame) else pl.DataFrame(_series(columns))
     if formulas == "escape" and (str(path) == "-" or Path(path).name.endswith((".csv", ".tsv", ".csv.gz", ".tsv.gz"))):
-        risky = pl.col(pl.String).str.contains(_FORMULA)
-        frame = frame.with_columns(pl.when(risky).then("'" + pl.col(pl.String)).otherwise(pl.col(pl.String)))
+        frame = _flat(frame).with_columns(pl.col(pl.String).str.replace(_FORMULA, "'$0"))
     if str(path) == "-":
         sys.stdout.write(_flat(frame).write_csv())
         return
