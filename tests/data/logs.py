@@ -14,7 +14,10 @@ def table(events):
     ids = events.vocabulary.ids
     columns = [[ids[row] for row in events.src], [ids[row] for row in events.dst], events.time.tolist()]
     columns.append([None] * len(events) if events.labels is None else events.labels.tolist())
-    columns.append([()] * len(events) if events.features is None else list(map(tuple, events.features.tolist())))
+    more = [] if events.features is None else list(events.features.T.astype(float))
+    more += list(events.columns.values())
+    rest = [[None if cell != cell else cell for cell in column.tolist()] for column in more]
+    columns.append(list(zip(*rest, strict=True)) if rest else [()] * len(events))
     return list(zip(*columns, strict=True))
 
 

@@ -14,7 +14,8 @@ from tapgnn.errors import EventError
 
 def numbered(size):
     rows = np.arange(size)
-    return Events.from_arrays(rows % 7, rows % 5, rows, labels=rows % 2)
+    columns = {"amount": np.where(rows % 3, rows, np.nan), "kind": np.array(["a", None], dtype=object)[rows % 2]}
+    return Events.from_arrays(rows % 7, rows % 5, rows, labels=rows % 2, columns=columns)
 
 
 @given(sizes=st.lists(st.integers(0, 40), min_size=1, max_size=30).filter(any))
@@ -27,6 +28,8 @@ def test_the_log_holds_every_piece_in_order_and_no_labels(sizes):
     assert found.labels is None
     for name in ("src", "dst", "time"):
         np.testing.assert_array_equal(getattr(found, name), getattr(whole, name))
+    for name, column in whole.columns.items():
+        np.testing.assert_array_equal(found.columns[name], column)
 
 
 @pytest.mark.parametrize("size", [1, 3, 50])

@@ -1,13 +1,16 @@
 """Writers: what is written comes back exactly, and what a format cannot hold is refused."""
 
+import json
 import string
 
+import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Events
-from tapgnn.data import read_events, write_events
+from tapgnn.data import Schema, read_events, write_events, write_table
 from tapgnn.data.simulation.payment_stream import simulate, simulate_stream
 from tapgnn.data.writing import write_stream
 from tapgnn.errors import DataError
@@ -37,11 +40,11 @@ def logs(draw):
     )
 
 
-@given(events=logs(), ending=st.sampled_from([".csv", ".tsv", ".jsonl", ".csv.gz", ".jsonl.gz", ".parquet"]))
+@given(events=logs(), ending=st.sampled_from([".csv", ".tsv", ".jsonl", ".csv.gz", ".jsonl.gz", ".parquet", ".arrow"]))
 def test_what_is_written_comes_back_exactly(tmp_path_factory, events, ending):
     path = tmp_path_factory.mktemp("round") / f"log{ending}"
-    if ending == ".parquet" and len({type(name) for name in events.vocabulary.ids}) > 1:
-        with pytest.raises(DataError, match="a Parquet column has one type"):
+    if ending in (".parquet", ".arrow") and len({type(name) for name in events.vocabulary.ids}) > 1:
+        with pytest.raises(DataError, match="column has one type"):
             write_events(events, path)
     else:
         write_events(events, path)
@@ -100,3 +103,101 @@ def test_pieces_that_come_with_ids_of_another_kind_are_refused_where_the_format_
     with pytest.raises(DataError, match="id types"):
         list(write_stream([first, third], tmp_path / "log.parquet"))
     assert [path.name for path in tmp_path.iterdir()] == ["log.jsonl"]
+
+
+ENDINGS = [".csv", ".tsv", ".jsonl", ".csv.gz", ".tsv.gz", ".jsonl.gz", ".parquet", ".arrow", ".feather"]
+
+
+@st.composite
+def payments(draw):
+    """Events of a table with gaps, and its schema."""
+    size = draw(st.integers(1, 25))
+    rows = lambda cells: draw(st.lists(cells, min_size=size, max_size=size))  # noqa: E731
+    texts = st.text(string.ascii_letters + "éß,;\"'=-@ \n\t|#", min_size=1, max_size=6).filter(
+        lambda text: text == text.strip(" \t") and text.lower() not in ("na", "nan", "null", "none")
+    )
+    schema = Schema(
+        "card_id",
+        "merchant_id",
+        "when",
+        "is_fraud",
+        columns={"amount": "number", "channel": "category", "chip": "boolean", "10%": "number"},
+        bipartite=draw(st.booleans()),
+        label_values=draw(st.none() | st.just(("legit", "fraud"))),
+    )
+    floats = st.just(np.nan) | st.floats(allow_nan=False, allow_infinity=False)
+    events = Events.from_arrays(
+        schema.internal_src(np.array(rows(st.integers(0, 5)))),
+        schema.internal_dst(np.array(rows(st.integers(0, 5)))),
+        rows(st.floats(-(2.0**52), 2.0**52, allow_nan=False)),
+        labels=rows(st.integers(-1, 1)),
+        columns={
+            "amount": np.array(rows(floats)),
+            "channel": np.array([*rows(st.none() | texts), None], dtype=object)[:-1],
+            "chip": np.array(rows(st.sampled_from([0.0, 1.0, np.nan]))),
+            "10%": np.array(rows(floats)),
+        },
+    )
+    return events, schema
+
+
+@given(table=payments(), ending=st.sampled_from(ENDINGS))
+def test_a_table_comes_back_by_its_schema_from_every_format(tmp_path_factory, table, ending):
+    events, schema = table
+    path = tmp_path_factory.mktemp("table") / f"log{ending}"
+    write_events(events, path, schema)
+    found = read_events(path, schema=schema)
+    same(found, events)
+    assert list(found.columns) == list(events.columns)
+    for name, column in events.columns.items():
+        assert found.columns[name].dtype == column.dtype
+
+
+@pytest.mark.parametrize("text", ["NA", "null", " x", "a\rb", "\ud800", ""])
+def test_a_category_that_text_cannot_hold_is_refused_not_changed(tmp_path, text):
+    cells = np.array([text, None], dtype=object)
+    events = Events.from_arrays([1, 2], [2, 3], [1.0, 2.0], columns={"kind": cells})
+    with pytest.raises(DataError, match="of column 'kind' exactly"):
+        write_events(events, tmp_path / "log.csv")
+    if text not in ("", "\ud800"):
+        write_events(events, tmp_path / "log.parquet")
+        same(read_events(tmp_path / "log.parquet", categorical=["kind"]), events)
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    events = Events.from_arrays([1], [2], [1.0], columns={"time": [3.0]})
+    with pytest.raises(DataError, match="two columns would be named 'time'"):
+        write_events(events, tmp_path / "log.csv")
+    write_events(events, tmp_path / "log.csv", Schema("a", "b", "when", columns={"time": "number"}))
+    assert (tmp_path / "log.csv").read_text().splitlines()[0] == "a,b,when,time"
+
+
+ANSWERS = {"id": [7, "ann", "=1+1"], "score": np.array([0.5, np.nan, 1.0]), "note": ["-x", None, 'é,"q"']}
+
+
+def test_answers_are_written_in_the_format_of_the_name(tmp_path, capsys):
+    write_table(ANSWERS, tmp_path / "a.csv")
+    plain = (tmp_path / "a.csv").read_text()
+    assert plain.splitlines()[1:3] == ["7,0.5,-x", "ann,NaN,"]
+    write_table(ANSWERS, "-")
+    assert capsys.readouterr().out == plain
+    write_table(ANSWERS, tmp_path / "a.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "a.jsonl").read_text().splitlines()]
+    assert [row["id"] for row in rows] == ANSWERS["id"]
+    assert [row["note"] for row in rows] == ANSWERS["note"]
+    typed = {"score": ANSWERS["score"], "note": ANSWERS["note"]}
+    write_table(typed, tmp_path / "a.parquet")
+    write_table(typed, tmp_path / "a.feather")
+    assert pl.read_parquet(tmp_path / "a.parquet").equals(pl.read_ipc(tmp_path / "a.feather"))
+    with pytest.raises(DataError, match=r"must end in one of .csv, .tsv, .jsonl"):
+        write_table(typed, tmp_path / "a.xlsx")
+
+
+def test_formulas_are_escaped_only_where_a_spreadsheet_is_asked_for(tmp_path):
+    cells = {"id": ["=1+1", "@x", "plain"], "score": [-1.0, 2.0, 3.0]}
+    write_table(cells, tmp_path / "a.csv")
+    assert (tmp_path / "a.csv").read_text().splitlines()[1:] == ["=1+1,-1.0", "@x,2.0", "plain,3.0"]
+    write_table(cells, tmp_path / "b.csv", formulas="escape")
+    assert (tmp_path / "b.csv").read_text().splitlines()[1:] == ["'=1+1,-1.0", "'@x,2.0", "plain,3.0"]
+    write_table(cells, tmp_path / "c.jsonl", formulas="escape")
+    assert "'" not in (tmp_path / "c.jsonl").read_text()

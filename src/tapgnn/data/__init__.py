@@ -16,27 +16,35 @@ from tapgnn.data.datasets.registry import (
     stream_dataset,
 )
 from tapgnn.data.datasets.tgb import read_tgb
-from tapgnn.data.reading.reader import ReadReport, read_chunks, read_events
+from tapgnn.data.frames import frame_events, frame_schema
+from tapgnn.data.reading.reader import ReadReport, read_chunks, read_events, read_table
+from tapgnn.data.schema import Schema, SchemaRequest
 from tapgnn.data.statistics import Summary, describe, is_bipartite
-from tapgnn.data.writing import write_events
+from tapgnn.data.writing import write_events, write_table
 
 __all__ = [
     "DATASETS",
     "Dataset",
     "ReadReport",
+    "Schema",
+    "SchemaRequest",
     "Summary",
     "cache_folder",
     "dataset_path",
     "describe",
     "download",
     "find_dataset",
+    "frame_events",
+    "frame_schema",
     "get_dataset",
     "is_bipartite",
     "load_dataset",
     "missing_folder",
     "read_chunks",
     "read_events",
+    "read_table",
     "read_tgb",
     "stream_dataset",
     "write_events",
+    "write_table",
 ]

@@ -1,6 +1,6 @@
 """Chunking: rows in order of time, in blocks of any size -> chunks that end between instants, as in `Events.chunks`.
 
-Rows are a named tuple of columns of equal length, or None, one of them called `time`.
+Rows are a named tuple of columns of equal length, of dicts of such columns, or None; one column is called `time`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,27 @@ Rows = TypeVar("Rows", bound=Any)
 
 def take_rows(rows: Rows, chosen: Any) -> Rows:
     """Some of the rows, by slice, mask or positions."""
-    taken: Rows = type(rows)(*(None if column is None else column[chosen] for column in rows))
+    taken: Rows = type(rows)(*(_taken(column, chosen) for column in rows))
     return taken
+
+
+def _taken(column: Any, chosen: Any) -> Any:
+    if isinstance(column, dict):
+        return {name: each[chosen] for name, each in column.items()}
+    return None if column is None else column[chosen]
 
 
 def join_rows(parts: Sequence[Rows]) -> Rows:
     """The rows of all parts, in order."""
     columns = zip(*parts, strict=True)
-    joined: Rows = type(parts[0])(*(None if column[0] is None else np.concatenate(column) for column in columns))
+    joined: Rows = type(parts[0])(*(_joined(column) for column in columns))
     return joined
+
+
+def _joined(parts: Sequence[Any]) -> Any:
+    if isinstance(parts[0], dict):
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    return None if parts[0] is None else np.concatenate(parts)
 
 
 def cut_between_instants(blocks: Iterable[Rows], size: int) -> Iterator[Rows]:

@@ -70,7 +70,7 @@ class Summary:
         self._ties += int(sizes[sizes > 1].sum())
         self._duplicates += _duplicates(piece)
         self._self_loops += int((piece.src == piece.dst).sum())
-        self._features = piece.feature_width
+        self._features = piece.feature_width + len(piece.columns)
         if piece.labels is not None:
             self._labels = (self._labels or 0) + int((piece.labels > 0).sum())
 
@@ -143,6 +143,6 @@ def _duplicates(events: Events) -> int:
     same = np.logical_and.reduce([np.diff(column[order]) == 0 for column in (events.src, events.dst, events.time)])
     alike = order[np.append(same, False) | np.append(False, same)]
     events, more = events.take(alike), []
-    for column in (events.labels, events.features):
-        more += [] if column is None else [[row.tobytes() for row in column]]
+    for column in (events.labels, events.features, *events.columns.values()):
+        more += [] if column is None else [column if column.dtype == object else [row.tobytes() for row in column]]
     return len(alike) - len(set(zip(events.src, events.dst, events.time, *more, strict=True)))

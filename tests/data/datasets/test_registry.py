@@ -198,7 +198,10 @@ def test_tgb_files_are_read_through_its_package(tmp_path, monkeypatch):
     events = read_tgb("tgbl-wiki", root=root)
     assert events.time.tolist() == [3.0, 5.0, 9.0]
     assert list(events.vocabulary.ids) == [1, 2, 0, 3]
-    assert events.features.tolist() == [[2.5, 3.5], [0.5, 1.5], [4.5, 5.5]]
+    assert {name: column.tolist() for name, column in events.columns.items()} == {
+        "f0": [2.5, 0.5, 4.5],
+        "f1": [3.5, 1.5, 5.5],
+    }
     monkeypatch.setattr("tapgnn.data.datasets.registry.read_tgb", functools.partial(read_tgb, root=root))
     monkeypatch.setattr("tapgnn.data.datasets.registry.tgb_file", lambda name: file)
     assert load_dataset("tgbl-wiki").time.tolist() == [3.0, 5.0, 9.0]

@@ -14,9 +14,9 @@ def test_jodie_has_more_columns_than_names_and_numbers_users_and_items_apart(tmp
     text += "".join(",".join(map(str, row)) + "\n" for row in rows)
     for name, format in (("wikipedia.csv", None), ("other.txt", "jodie")):
         events = read_events(put(tmp_path, name, text), format=format)
-        assert events.feature_width == 172
+        assert list(events.columns) == [f"f{place}" for place in range(172)]
         assert [row[:4] for row in table(events)] == [("u0", "i0", 0.0, 0), ("u1", "i0", 36.0, 1)]
-        assert events.features[1].tolist() == list(range(172))
+        assert [column[1] for column in events.columns.values()] == list(range(172))
 
 
 EDGES = {
@@ -28,14 +28,14 @@ EDGES = {
     "bitcoin.txt": "1,2,4,10\n2,3,-10,20\n",
     "spaced.edges": "1, 2, 10\n2, 3, 20\n",
 }
-WEIGHTS = {"repository.edges": [1.0, -1.0], "bitcoin.txt": [4.0, -10.0]}
+WEIGHTS = {"repository.edges": {"weight": [1.0, -1.0]}, "bitcoin.txt": {"weight": [4.0, -10.0]}}
 
 
 @pytest.mark.parametrize("name", EDGES)
 def test_edges_and_snap_put_time_last_and_a_weight_before_it(tmp_path, name):
     events = read_events(put(tmp_path, name, EDGES[name]))
     assert [row[:3] for row in table(events)] == [(1, 2, 10.0), (2, 3, 20.0)]
-    assert (None if events.features is None else events.features[:, 0].tolist()) == WEIGHTS.get(name)
+    assert {key: column.tolist() for key, column in events.columns.items()} == WEIGHTS.get(name, {})
 
 
 def test_columns_can_be_named_or_numbered(tmp_path):

@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary
-from tapgnn.data import ReadReport, read_events, write_events
+from tapgnn.data import ReadReport, Schema, read_events, write_events
 from tapgnn.data.reading import formats, text_blocks
 from tapgnn.errors import DataError
+from tapgnn.events import UNLABELLED
 from tests.data.logs import put, same, table
 
 EXPECTED = [("ann", "bob", 1.0, 0, (0.5, 2.0)), (7, "ann", 2.5, 1, (1.0, -3.0))]
@@ -64,9 +65,10 @@ def test_a_column_is_held_hardly_more_than_once_while_it_is_read(tmp_path, monke
     monkeypatch.setattr(formats, "BATCH_ROWS", 1 << 12)
     number = np.arange(50_000)
     names = np.array([f"node {row}" for row in range(500)], dtype=object)
-    log = Events.from_arrays(names[number % 500], names[number % 377], number, np.ones((50_000, 6)), number % 2)
+    columns = {f"f{place}": number % (place + 2) for place in range(6)}
+    log = Events.from_arrays(names[number % 500], names[number % 377], number, labels=number % 2, columns=columns)
     write_events(log, tmp_path / "log.parquet")
-    own = sum(column.nbytes for column in (log.src, log.dst, log.time, log.features, log.labels))
+    own = sum(column.nbytes for column in (log.src, log.dst, log.time, log.labels, *log.columns.values()))
     tracemalloc.start()
     try:
         read_events(tmp_path / "log.parquet")
@@ -77,7 +79,7 @@ def test_a_column_is_held_hardly_more_than_once_while_it_is_read(tmp_path, monke
 
 
 def test_an_option_that_no_reader_has_is_refused(tmp_path):
-    with pytest.raises(TypeError, match="no option 'sep'; it has format, src"):
+    with pytest.raises(TypeError, match="no option 'sep'; it has format, schema, src"):
         read_events(put(tmp_path, "log.csv", "a,b,1\n"), sep=",")
 
 
@@ -86,8 +88,7 @@ def test_a_label_can_be_left_unread(tmp_path):
     plain = put(tmp_path, "plain.csv", "a,b,1,,2\n")
     for path in (named, plain):
         assert table(read_events(path, label="")) == [("a", "b", 1.0, None, (2.0,))]
-        with pytest.raises(DataError, match="label is empty"):
-            read_events(path)
+        assert table(read_events(path)) == [("a", "b", 1.0, UNLABELLED, (2.0,))]
 
 
 def test_parquet_keeps_its_types(tmp_path):
@@ -99,8 +100,11 @@ def test_parquet_keeps_its_types(tmp_path):
 def test_the_report_tells_what_the_events_do_not(tmp_path):
     report = ReadReport()
     read_events(put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n"), report=report)
-    roles = {"src": "src", "dst": "dst", "time": "time", "label": None, "features": []}
-    assert report == ReadReport(format="csv", rows=2, sorted=False, ignored=("memo",), roles=roles)
+    says = "column 'memo' is text that hardly repeats, such as 'x', and is not used; pass --categorical memo to use it"
+    expected = ReadReport("csv", rows=2, sorted=False, schema=Schema(dropped=("memo",)), suggestions=[says])
+    assert report == expected
+    assert report.ignored == ("memo",)
+    assert report.roles == {"src": "src", "dst": "dst", "time": "time", "label": None, "features": []}
 
 
 def test_skipped_rows_are_counted_and_logged(tmp_path, caplog):
@@ -148,8 +152,8 @@ def test_both_copies_of_fb_forum_hold_the_same_events(data_folder, name):
 
 def test_ratings_of_bitcoinotc_are_its_feature(data_folder):
     events = read_events(data_folder / "soc-sign-bitcoinotc.csv")
-    assert (len(events), events.feature_width) == (35_592, 1)
-    assert set(np.unique(events.features)) <= set(range(-10, 11))
+    assert (len(events), list(events.columns)) == (35_592, ["feature"])
+    assert set(np.unique(events.columns["feature"])) <= set(range(-10, 11))
 
 
 @pytest.mark.parametrize("name", ["log.txt", "log.edges"])
@@ -171,10 +175,9 @@ def test_truth_values_are_labels_in_every_format(tmp_path):
     assert read_events(text).labels.tolist() == read_events(lines).labels.tolist() == [1, 0]
 
 
-def test_a_label_that_only_some_rows_have_names_how_to_leave_it_out(tmp_path):
+def test_a_label_that_only_some_rows_have_is_not_known_for_the_others(tmp_path):
     path = put(tmp_path, "log.jsonl", '{"src":1,"dst":2,"time":3,"label":1}\n{"src":1,"dst":2,"time":4}\n')
-    with pytest.raises(DataError, match=r"line 2: label is empty; .* or --label '' to ignore labels"):
-        read_events(path)
+    assert read_events(path).labels.tolist() == [1, UNLABELLED]
     assert read_events(path, label="").labels is None
 
 

@@ -20,6 +20,7 @@ import pooch
 
 from tapgnn.data.datasets.tgb import is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
+from tapgnn.data.schema import Schema
 from tapgnn.errors import DatasetError
 from tapgnn.events import Events
 from tapgnn.file_integrity import file_sha256
@@ -175,6 +176,7 @@ def _from_tgb(name: str, options: ReadOptions) -> Events:
     events, report = read_tgb(name, vocabulary=options.get("vocabulary")), options.get("report")
     if report is not None:
         report.format, report.rows = "tgb", len(events)
+        report.schema = Schema(columns=dict.fromkeys(events.columns, "number"))
     return events
 
 

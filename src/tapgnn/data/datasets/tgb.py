@@ -38,8 +38,10 @@ def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None
             columns = loader(name=name, root=root).full_data
     except Exception as error:
         raise DatasetError(f"{name}: py-tgb cannot read {file} ({error}); download it again") from error
+    vectors = columns["edge_feat"]
+    named = {} if vectors is None else {f"f{place}": vectors[:, place] for place in range(vectors.shape[1])}
     return Events.from_arrays(
-        columns["sources"], columns["destinations"], columns["timestamps"], columns["edge_feat"], vocabulary=vocabulary
+        columns["sources"], columns["destinations"], columns["timestamps"], vocabulary=vocabulary, columns=named
     )
 
 

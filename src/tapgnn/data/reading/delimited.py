@@ -20,6 +20,7 @@ from tapgnn.data.reading.table_source import RawTable, TableSource, checked_name
 from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
+JODIE = ("user_id", "item_id", "timestamp", "state_label")
 JODIE_FEATURES = "comma_separated_list_of_features"
 _COMMENT = re.compile(rb"^[ \t]*[%#]", re.MULTILINE)
 
@@ -41,18 +42,23 @@ def open_delimited(path: Path, format: str, is_header: IsHeader) -> TableSource:
         format = "jodie"
     header = is_header(first)
     start, data = next(rows, (block.count(b"\n"), first)) if header else (start, first)
-    by_position = not header or format == "jodie"  # the header of JODIE names fewer columns than the file has
-    names = [str(place + 1) for place in range(len(data))] if by_position else first
+    names = first if header else [str(place + 1) for place in range(len(data))]
+    numbers: tuple[str, ...] = ()
+    if format == "jodie":  # its header names fewer columns than the file has
+        numbers = tuple(f"f{place}" for place in range(len(data) - len(JODIE)))
+        names = [*JODIE, *numbers][: len(data)]
     columns = checked_names(path.name, names)
 
     def read(_: Sequence[str]) -> Iterator[RawTable]:
         for line, text in chain([(number + start, block.split(b"\n", start)[-1])], blocks):
             table = _split(text, line, columns, separator, quoted)
             if format == "jodie":  # users and items have separate numberings, so their ids must differ
-                table.columns["1"], table.columns["2"] = "u" + table.columns["1"], "i" + table.columns["2"]
+                for name, side in (("user_id", "u"), ("item_id", "i")):
+                    table.columns[name] = side + table.columns[name]
             yield table
 
-    return TableSource(path.name, format, columns, read, by_position=by_position)
+    by_position = not header and format != "jodie"
+    return TableSource(path.name, format, columns, read, by_position=by_position, numbers=numbers)
 
 
 def _separator(format: str, block: bytes) -> str:

@@ -1,13 +1,14 @@
 """Formats: a file of events -> its `TableSource`, by its file name extension or as requested.
 
 `delimited` splits delimited text. `json` decodes JSON: polars infers one type per column and batch, but 7 and "7" are
-different ids. `pyarrow` decodes Parquet: on a damaged file it raises an error, where polars aborts the process.
+different ids. `pyarrow` decodes Parquet and Arrow: on a damaged file it raises an error, where polars aborts the
+process.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,10 +23,18 @@ from tapgnn.data.reading.table_source import RawTable, TableSource, checked_name
 from tapgnn.data.reading.text_blocks import read_blocks
 from tapgnn.errors import DataError
 
-FORMATS = ("csv", "tsv", "parquet", "jsonl", "jodie", "edges", "snap")
+FORMATS = ("csv", "tsv", "parquet", "arrow", "jsonl", "jodie", "edges", "snap")
 SUFFIXES = {".csv": "csv", ".tsv": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl"}
-SUFFIXES |= {".ndjson": "jsonl", ".json": "jsonl", ".edges": "edges", ".txt": "snap"}
+SUFFIXES |= {
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".edges": "edges",
+    ".txt": "snap",
+}
 BATCH_ROWS = 1 << 17
+FIRST_ROWS = 10_000  # of which the columns and their kinds are found
 
 
 def open_source(path: Path, format: str | None, is_header: IsHeader) -> TableSource:
@@ -38,8 +47,8 @@ def open_source(path: Path, format: str | None, is_header: IsHeader) -> TableSou
     chosen = format or _format_of(path)
     if chosen not in FORMATS:
         raise DataError(f"{path.name}: unknown format {chosen!r}; pass --format with one of {', '.join(FORMATS)}")
-    if chosen == "parquet":
-        return _open_parquet(path)
+    if chosen in ("parquet", "arrow"):
+        return _open_parquet(path) if chosen == "parquet" else _open_arrow(path)
     return _open_json_lines(path) if chosen == "jsonl" else open_delimited(path, chosen, is_header)
 
 
@@ -62,6 +71,9 @@ def _open_json_lines(path: Path) -> TableSource:
     if block.lstrip()[:1] == b"[":
         raise DataError(f"{path.name} line {number}: this is a JSON list; write one JSON object per line")
     first, places, rejected = decode_objects(number, block.decode().split("\n"))
+    while len(first) < FIRST_ROWS and (more := next(blocks, None)) is not None:
+        records, lines, bad = decode_objects(more[0], more[1].decode().split("\n"))
+        first, places, rejected = first + records, places + lines, rejected + bad
     columns = list(dict.fromkeys(key for record in first for key in record))
     if not columns:
         where, why = rejected[0] if rejected else (number, "it is empty")
@@ -104,27 +116,55 @@ def _record(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _JSON = json.JSONDecoder(object_pairs_hook=_record)
+_FAULTS = (OSError, pa.ArrowException, pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, MemoryError)
 
 
 def _open_parquet(path: Path) -> TableSource:
     """Parquet with flat columns; page checksums are verified if the file has them."""
     damage = f"{path.name} is damaged or not a Parquet file; check --format, or download the file again"
-    faults = (OSError, pa.ArrowException, pl.exceptions.PolarsError, UnicodeDecodeError, OverflowError, MemoryError)
     try:
         file = pq.ParquetFile(path, page_checksum_verification=True)
         columns = checked_names(path.name, file.schema_arrow.names)
-    except faults:
+    except _FAULTS:
         raise DataError(damage) from None
 
+    def batches(names: Sequence[str]) -> Iterator[Any]:
+        return iter(file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False))
+
+    return _arrow_source(path.name, "parquet", columns, batches, damage)
+
+
+def _open_arrow(path: Path) -> TableSource:
+    """An Arrow IPC file, also called Feather."""
+    damage = f"{path.name} is damaged or not an Arrow file; check --format, or write the file again"
+    try:
+        file = pa.ipc.open_file(pa.memory_map(str(path)))
+        columns = checked_names(path.name, file.schema.names)
+    except _FAULTS:
+        raise DataError(damage) from None
+
+    def batches(names: Sequence[str]) -> Iterator[Any]:
+        for place in range(file.num_record_batches):
+            batch = file.get_batch(place)
+            batch.validate(full=True)
+            for start in range(0, batch.num_rows, BATCH_ROWS):
+                yield batch.select(list(names)).slice(start, BATCH_ROWS)
+
+    return _arrow_source(path.name, "arrow", columns, batches, damage)
+
+
+def _arrow_source(
+    name: str, format: str, columns: list[str], batches: Callable[[Sequence[str]], Iterator[Any]], damage: str
+) -> TableSource:
     def read(names: Sequence[str]) -> Iterator[RawTable]:
         start = 1
         try:
-            for batch in file.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False):
+            for batch in batches(names):
                 batch.validate(full=True)
                 cells = {name: pl.from_arrow(batch.column(name)) for name in names}
                 yield RawTable(cells, np.arange(start, start + batch.num_rows, dtype=np.int64))
                 start += batch.num_rows
-        except faults:
+        except _FAULTS:
             raise DataError(damage) from None
 
-    return TableSource(path.name, "parquet", columns, read, place="row", typed=True)
+    return TableSource(name, format, columns, read, place="row", typed=True, repeatable=True)

@@ -1,7 +1,8 @@
 """Readers: a file of events -> `Events`, at once or in chunks.
 
+What the columns mean is a `Schema`: given, or detected from the first rows (`detection`) with what the caller declares.
 A row that cannot be read is an error that names the file, the line and the cure; with `skip_bad_rows` it is counted in
-the `ReadReport` that the caller may pass, and the logger `tapgnn.data` warns. `columns` has the rules for columns,
+the `ReadReport` that the caller may pass, and the logger `tapgnn.data` warns. `columns` has the rules for roles,
 `values` those for values.
 
 `read_chunks` cuts between instants, as `Events.chunks` does, and gives the same events and ids as `read_events`.
@@ -11,19 +12,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
+from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
+import polars as pl
 
 from tapgnn.data.chunking import cut_between_instants
-from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles, is_header
-from tapgnn.data.reading.formats import open_source
-from tapgnn.data.reading.table_source import TableSource
+from tapgnn.data.reading import formats
+from tapgnn.data.reading.cells import Cells
+from tapgnn.data.reading.columns import columns_of, is_header, positional_names
+from tapgnn.data.reading.detection import detect_schema
+from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.typed_rows import TypedRows, collect, convert_table
+from tapgnn.data.schema import Schema, SchemaRequest
+from tapgnn.data.wording import COMMAND_LINE, Wording
 from tapgnn.errors import DataError
-from tapgnn.events import Events
+from tapgnn.events import Events, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
 _log = logging.getLogger("tapgnn.data")
@@ -33,8 +40,8 @@ _log = logging.getLogger("tapgnn.data")
 class ReadReport:
     """What a reader found, filled in while it reads.
 
-    roles    the columns read as src, dst, time, label (None: none) and features (a list)
-    ignored  the columns that were not used
+    schema       what the columns mean
+    suggestions  what the table may mean instead, one line each
     """
 
     format: str = ""
@@ -42,8 +49,21 @@ class ReadReport:
     skipped: int = 0
     first_skipped: str = ""
     sorted: bool = True
-    ignored: tuple[str, ...] = ()
-    roles: dict[str, Any] = field(default_factory=dict)
+    schema: Schema | None = None
+    suggestions: list[str] = field(default_factory=list)
+
+    @property
+    def ignored(self) -> tuple[str, ...]:
+        """The columns that were not used."""
+        return () if self.schema is None else self.schema.dropped
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """The columns read as src, dst, time, label (None: none) and features (a list)."""
+        if self.schema is None:
+            return {}
+        roles: dict[str, Any] = {role: getattr(self.schema, role) for role in ("src", "dst", "time", "label")}
+        return roles | {"features": list(self.schema.columns)}
 
     def skipped_rows(self) -> str:
         """How many rows were skipped, and why the first one was."""
@@ -53,34 +73,50 @@ class ReadReport:
 class ReadOptions(TypedDict, total=False):
     """How a file is read; options that are not given are detected.
 
-    format               by default from the file name (`formats.SUFFIXES`, text also with `.gz`)
-    src, dst, time       column names, by default the usual ones (`columns.ALIASES`)
-    label                the same; '' ignores the labels
-    features             column names, by default f0, f1, ..., feature, weight and rating
-    header               whether the first line is a header, by default detected
-    vocabulary           maps the ids to rows and grows with them, by default a new one
-    skip_bad_rows        skip and count rows that cannot be read
-    report               filled in while the file is read
+    format                              by default from the file name (`formats.SUFFIXES`, text also with `.gz`)
+    schema                              what the columns mean, as found in an earlier file; then nothing is detected
+    src, dst, time                      column names, by default the usual ones (`columns.ALIASES`)
+    label, id                           the same; '' ignores the labels, or the ids of events
+    numeric, categorical, boolean, drop names of columns, by default detected
+    features                            exactly these columns, their kinds detected
+    bipartite                           whether sources and destinations have ids of their own
+    time_unit, time_format, time_zone   of numeric times; of dates, as in strptime; of dates without an offset
+    header                              whether the first line is a header, by default detected
+    vocabulary                          maps the ids to rows and grows with them, by default a new one
+    skip_bad_rows                       skip and count rows that cannot be read
+    report                              filled in while the file is read
+    wording                             how messages name options, by default as flags
 
-    The columns of a file without a header are src, dst, time, label, features in this order (for edges and SNAP: src,
-    dst, weight, time), or are chosen by their numbers '1', '2', '3'.
+    The columns of a file without a header are src, dst, time, label, f0, f1, ... in this order (for edges and SNAP:
+    src, dst, weight, time), or are chosen by their numbers '1', '2', '3'.
     """
 
     format: str | None
+    schema: Schema | None
     src: str | None
     dst: str | None
     time: str | None
     label: str | None
+    id: str | None
     features: Sequence[str] | None
+    numeric: Sequence[str]
+    categorical: Sequence[str]
+    boolean: Sequence[str]
+    drop: Sequence[str]
+    bipartite: bool | None
+    time_unit: str | None
+    time_format: str | None
+    time_zone: str | None
     header: bool | None
     vocabulary: Vocabulary | None
     skip_bad_rows: bool
     report: ReadReport | None
+    wording: Wording
 
 
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a whole file and sort it by time; only one copy of each column is kept in memory."""
-    return collect(*_opened(Path(path), options))
+    return collect(*_opened(Path(path), options))[0]
 
 
 def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
@@ -91,41 +127,156 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
     if size < 1:
         raise DataError(f"a chunk must have at least one event, not {size}")
     batches, vocabulary = _opened(Path(path), options, ordered=True)
-    return (Events.from_arrays(*chunk[:5], vocabulary) for chunk in cut_between_instants(batches, size))
+    return (_events(chunk, vocabulary) for chunk in cut_between_instants(batches, size))
 
 
-def _opened(path: Path, options: ReadOptions, ordered: bool = False) -> tuple[Iterator[TypedRows], Vocabulary]:
-    """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
+def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events, Ints, pl.DataFrame]:
+    """Read a whole file as its events, the row [E] of each in the file, and the file's own rows, of text or typed.
+
+    With them an answer about every event can be written in the order of the file, beside any of its columns.
+    """
+    kept: list[tuple[pl.DataFrame, Ints]] = []
+    read: list[Ints] = []
+    batches, vocabulary = _opened(Path(path), options, kept=kept)
+
+    def counted() -> Iterator[TypedRows]:
+        for batch in batches:
+            read.append(batch.places)
+            yield batch
+
+    events, order = collect(counted(), vocabulary)
+    rows, places = (
+        pl.concat([frame for frame, _ in kept], how="vertical_relaxed"),
+        np.concatenate([at for _, at in kept]),
+    )
+    return events, order, rows.filter(pl.Series(np.isin(places, np.concatenate(read))))
+
+
+def request_of(options: Any) -> SchemaRequest:
+    """What the options declare of a schema."""
+    names = [each.name for each in fields(SchemaRequest)]
+    return SchemaRequest(**{name: options[name] for name in names if options.get(name) is not None})
+
+
+def check_options(options: Any) -> None:
+    """Refuse an option that no reader has, and a schema beside what it settles."""
     unknown = [name for name in options if name not in ReadOptions.__annotations__]
     if unknown:
         raise TypeError(f"a reader has no option {unknown[0]!r}; it has {', '.join(ReadOptions.__annotations__)}")
-    names = (options.get("src"), options.get("dst"), options.get("time"), options.get("label"))
-    wanted, header = RequestedColumns(*names, options.get("features")), options.get("header")
-    source = open_source(
-        path, options.get("format"), lambda cells: is_header(cells, wanted) if header is None else header
+    declared = request_of(options)
+    if options.get("schema") is not None and declared != SchemaRequest():
+        raise TypeError("pass either a schema or what it should be, not both")
+
+
+def _events(rows: TypedRows, vocabulary: Vocabulary) -> Events:
+    ends = vocabulary.add(interleaved(rows.src, rows.dst))
+    return Events(ends[0::2].copy(), ends[1::2].copy(), rows.time, None, rows.labels, vocabulary, rows.columns)
+
+
+def _opened(
+    path: Path, options: ReadOptions, ordered: bool = False, kept: list[tuple[pl.DataFrame, Ints]] | None = None
+) -> tuple[Iterator[TypedRows], Vocabulary]:
+    """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
+    check_options(options)
+    wanted, header = request_of(options), options.get("header")
+    given, wording = options.get("schema"), options.get("wording", COMMAND_LINE)
+    named = wanted if given is None else _as_request(given)
+    source = formats.open_source(
+        path, options.get("format"), lambda cells: is_header(cells, named) if header is None else header
     )
-    roles, report = find_roles(source, wanted), options.get("report")
-    batches = _batches(source, roles, options.get("skip_bad_rows", False), ordered, report or ReadReport())
+    if source.by_position:
+        source = source.renamed(positional_names(source, named))
+    return open_rows(source, wanted, given, options, wording, ordered, kept)
+
+
+def _as_request(schema: Schema) -> SchemaRequest:
+    """The columns that a header must have, or numbers that a file without one must."""
+    return SchemaRequest(schema.src, schema.dst, schema.time)
+
+
+def open_rows(
+    source: TableSource,
+    wanted: SchemaRequest,
+    given: Schema | None,
+    options: ReadOptions,
+    wording: Wording = COMMAND_LINE,
+    ordered: bool = False,
+    kept: list[tuple[pl.DataFrame, Ints]] | None = None,
+) -> tuple[Iterator[TypedRows], Vocabulary]:
+    """The rows of a source by the given schema, or by one that is detected, and the vocabulary for their ids."""
+    report = options.get("report") or ReadReport()
+    report.format = source.format
+    if given is None:
+        tables, first = _first_rows(source)
+        schema, report.suggestions = detect_schema(first, source, wanted, wording)
+    else:
+        tables, schema = None, given
+        _check_columns(source, schema)
+    report.schema = schema
+    names = [name for name in schema.read_columns if name in source.columns and (name != schema.id or kept is not None)]
+    if tables is None or source.repeatable:
+        tables = source.read(source.columns if kept is not None else names)
+    if kept is not None:
+        tables = _keeping(tables, source, kept)
+    batches = _batches(tables, source, schema, options.get("skip_bad_rows", False), ordered, report, wording)
     vocabulary = options.get("vocabulary")
     return batches, Vocabulary() if vocabulary is None else vocabulary
 
 
+def _first_rows(source: TableSource) -> tuple[Iterator[RawTable], dict[str, Cells]]:
+    """All tables of a source, and the cells of the first rows by column."""
+    tables, held = source.read(source.columns), list[RawTable]()
+    for table in tables:
+        held.append(table)
+        if sum(len(each.places) for each in held) >= formats.FIRST_ROWS:
+            break
+    first: dict[str, Cells] = {}
+    for name in source.columns:
+        parts = [table.columns[name] for table in held]
+        if not parts or isinstance(parts[0], list):
+            first[name] = [cell for part in parts for cell in part]
+        else:
+            first[name] = pl.concat(parts)
+    return chain(held, tables), first
+
+
+def _check_columns(source: TableSource, schema: Schema) -> None:
+    """A column of the schema may be left out where rows name their own columns; labels and ids always."""
+    loose = list(schema.columns) if source.format in ("jsonl", "records") else []
+    for name in schema.read_columns:
+        if name not in (*source.columns, *loose, schema.label, schema.id):
+            raise DataError(f"{source.name} has no column {name!r}; {columns_of(source)}")
+
+
+def _keeping(
+    tables: Iterator[RawTable], source: TableSource, kept: list[tuple[pl.DataFrame, Ints]]
+) -> Iterator[RawTable]:
+    """The tables, whose rows are also kept as they are."""
+    for table in tables:
+        cells = {name: table.columns[name] for name in source.columns}
+        kept.append((pl.DataFrame(cells, strict=False), table.places))
+        yield table
+
+
 def _batches(
-    source: TableSource, roles: ColumnRoles, skip_bad_rows: bool, ordered: bool, report: ReadReport
+    tables: Iterator[RawTable],
+    source: TableSource,
+    schema: Schema,
+    skip_bad_rows: bool,
+    ordered: bool,
+    report: ReadReport,
+    wording: Wording,
 ) -> Iterator[TypedRows]:
     """The converted rows of a file; a row that cannot be read is an error, or is counted."""
-    report.format = source.format
-    report.ignored = tuple(name for name in source.columns if name not in roles.columns)
-    report.roles = {**asdict(roles), "features": list(roles.features)}
     last = -np.inf
-    for table in source.read(roles.columns):
-        batch, bad, fault = convert_table(table, roles, source)
+    for table in tables:
+        batch, bad, fault = convert_table(table, schema, source, wording)
         if fault is not None:
-            place, reason = fault
-            line = f"{source.name} {source.place} {place}: {reason}"
+            line = f"{source.name} {source.place} {fault.place}: {fault.reason}"
             if not skip_bad_rows:
-                unlabelled = ", or --label '' to ignore labels" if reason.startswith("label ") else ""
-                raise DataError(f"{line}; fix the row or pass --skip-bad-rows{unlabelled}")
+                cures = [wording.option("skip_bad_rows"), *fault.cures] if source.skips else list(fault.cures)
+                more = f" or pass {_listed(cures)}" if cures else ""
+                raise DataError(f"{line}; fix the row{more}")
             report.skipped += bad
             report.first_skipped = report.first_skipped or line
         if len(batch.time):
@@ -146,3 +297,8 @@ def _batches(
     if not report.rows:
         why = f" ({report.skipped_rows()})" if report.skipped else ""
         raise DataError(f"{source.name} contains no events{why}; at least one event is needed")
+
+
+def _listed(options: list[str]) -> str:
+    """Options in a sentence: a, b or c."""
+    return options[0] if len(options) == 1 else f"{', '.join(options[:-1])} or {options[-1]}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tapgnn.errors import DataError
@@ -26,7 +26,14 @@ class RawTable:
 
 @dataclass(frozen=True)
 class TableSource:
-    """A file of events. `read(names)` yields its rows; `place` says what positions count, lines or rows (Parquet)."""
+    """A table of events. `read(names)` yields its rows; `place` says what positions count, lines or rows.
+
+    by_position   the columns have no names but their numbers
+    typed         cells keep the types of the table: 7 and '7' are different ids
+    repeatable    `read` may be called again, otherwise once
+    numbers       columns that are numbers by the format of the file
+    skips         rows that cannot be read may be skipped
+    """
 
     name: str
     format: str
@@ -35,6 +42,19 @@ class TableSource:
     place: str = "line"
     by_position: bool = False
     typed: bool = False
+    repeatable: bool = False
+    numbers: tuple[str, ...] = ()
+    skips: bool = True
+
+    def renamed(self, names: Sequence[str]) -> TableSource:
+        """The same table under other names of the columns."""
+        old = dict(zip(names, self.columns, strict=True))
+
+        def read(wanted: Sequence[str]) -> Iterator[RawTable]:
+            for table in self.read([old[name] for name in wanted]):
+                yield replace(table, columns={name: table.columns[old[name]] for name in wanted})
+
+        return replace(self, columns=list(names), read=read)
 
 
 def checked_names(file: str, names: Sequence[str]) -> list[str]:

@@ -1,62 +1,77 @@
-"""TypedRows: rows of a file as ids, times, labels and features, converted from a raw table by the rules of `values`."""
+"""TypedRows: rows of a table as ids, times, labels and columns, converted from a raw table by a schema."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.data.chunking import take_rows
-from tapgnn.data.reading.columns import ColumnRoles
 from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import (
     Bools,
+    convert_booleans,
+    convert_categories,
     convert_labels,
     convert_numbers,
     convert_text_ids,
-    convert_times,
     convert_typed_ids,
     explain,
 )
+from tapgnn.data.schema import Kind, Schema
+from tapgnn.data.wording import COMMAND_LINE, Wording
 from tapgnn.events import Events, Floats, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
+Convert = Callable[[Any, str], tuple[NDArray[Any], Bools]]
+
 
 class TypedRows(NamedTuple):
-    """Converted rows: `src`, `dst` [E] integers or objects, `time` [E], `features` [E, f], `labels` [E]."""
+    """Converted rows: `src`, `dst` [E] integers or objects, `time` [E], `labels` [E] or None, `columns` by name."""
 
     src: NDArray[Any]
     dst: NDArray[Any]
     time: Floats
-    features: NDArray[np.float32] | None
     labels: Ints | None
+    columns: dict[str, NDArray[Any]]
     places: Ints
 
 
-def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> Events:
-    """All rows as events, sorted by time (stable); ids become numbers at once, and one copy of a column is kept."""
+class Fault(NamedTuple):
+    """The first row that cannot be read: its position, the reason, and the options that would let it pass."""
+
+    place: int
+    reason: str
+    cures: tuple[str, ...] = ()
+
+
+def collect(batches: Iterable[TypedRows], vocabulary: Vocabulary) -> tuple[Events, Ints]:
+    """All rows as events, sorted by time (stable), and the original row [E] of each; one copy of a column is kept."""
     names = Vocabulary()
-    parts: list[list[Any]] = [[] for _ in range(5)]
+    parts: dict[Any, list[Any]] = {}
     for batch in batches:
         rows = names.add(interleaved(batch.src, batch.dst))
-        columns = (rows[0::2].copy(), rows[1::2].copy(), batch.time, batch.features, batch.labels)
-        for held, column in zip(parts, columns, strict=True):
-            held.append(column)
-    whole = [_joined(held) for held in parts]
+        fixed = {0: rows[0::2].copy(), 1: rows[1::2].copy(), 2: batch.time, 3: batch.labels}
+        for key, column in (fixed | batch.columns).items():
+            parts.setdefault(key, []).append(column)
+    whole = {key: _joined(held) for key, held in parts.items()}
     appearing: Any = range(len(names))
+    order = np.arange(len(whole[2]))
     if (whole[2][1:] < whole[2][:-1]).any():
         order = np.argsort(whole[2], kind="stable")
-        whole = [None if column is None else column[order] for column in whole]
+        for key, column in whole.items():
+            whole[key] = None if column is None else column[order]
         place = np.empty(len(names), dtype=np.int64)
-        ends = interleaved(*whole[:2])
+        ends = interleaved(whole[0], whole[1])
         place[ends[::-1]] = -np.arange(len(ends))  # the last one written is the first
         appearing = np.argsort(place)
     row = np.empty(len(names), dtype=np.int64)
     row[appearing] = vocabulary.add([names.ids[old] for old in appearing])
-    src, dst, time, features, labels = whole
-    return Events(row[src], row[dst], time, features, labels, vocabulary)
+    src, dst, time, labels = (whole.pop(key) for key in range(4))
+    return Events(row[src], row[dst], time, None, labels, vocabulary, whole), order
 
 
 def _joined(parts: list[Any]) -> Any:
@@ -73,30 +88,59 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def convert_table(
-    table: RawTable, roles: ColumnRoles, source: TableSource
-) -> tuple[TypedRows, int, tuple[int, str] | None]:
-    """The good rows, the number of bad ones, and the position and fault of the first bad one."""
-    raw, checks = table.columns, []
+    table: RawTable, schema: Schema, source: TableSource, wording: Wording = COMMAND_LINE
+) -> tuple[TypedRows, int, Fault | None]:
+    """The good rows, the number of bad ones, and the first bad one; a column that the table lacks is missing."""
+    raw, checks, size = table.columns, list[tuple[str, str, Any, Bools]](), len(table.places)
 
-    def checked(role: str, name: str, convert: Callable[[Any, str], tuple[NDArray[Any], Bools]]) -> NDArray[Any]:
-        values, good = convert(raw[name], f"{source.name}: column {name!r}")
-        checks.append((role, raw[name], good))
+    def checked(role: str, name: str, convert: Convert, kind: str = "") -> NDArray[Any]:
+        cells = raw[name] if name in raw else [None] * size
+        values, good = convert(cells, f"{source.name}: column {name!r}")
+        checks.append((role, kind, cells, good))
         return values
 
     ids = convert_typed_ids if source.typed else convert_text_ids
-    src, dst = checked("src", roles.src, ids), checked("dst", roles.dst, ids)
-    time = checked("time", roles.time, convert_times)
-    labels = None if roles.label is None else checked("label", roles.label, convert_labels)
-    vectors = [checked(f"feature {name}", name, convert_numbers) for name in roles.features]
-    features = np.column_stack(vectors) if vectors else None
+    src, dst = checked("src", schema.src, ids), checked("dst", schema.dst, ids)
+    time = checked("time", schema.time, schema.clock.convert)
+    labels = None
+    if schema.label is not None and schema.label in source.columns:
+        labels = checked("label", schema.label, partial(convert_labels, values=schema.label_values))
+    columns = {name: checked(name, name, _convert(kind, source), kind) for name, kind in schema.columns.items()}
 
-    batch = TypedRows(src, dst, time, features, labels, table.places)
-    good = np.logical_and.reduce([mask for _, _, mask in checks])
-    faults = table.rejected[:1]
+    batch = TypedRows(src, dst, time, labels, columns, table.places)
+    good = np.logical_and.reduce([mask for *_, mask in checks])
+    faults = [Fault(place, reason) for place, reason in table.rejected[:1]]
     bad = len(table.rejected) + int((~good).sum())
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
-        role, cells = next((role, cells) for role, cells, mask in checks if not mask[row])
-        faults = [*faults, (int(table.places[row]), explain(role, cells[row]))]
+        role, kind, cells, _ = next(check for check in checks if not check[3][row])
+        reason = _reason(role, cells[row], kind, schema)
+        faults.append(Fault(int(table.places[row]), reason, _cures(role, kind, wording)))
         batch = take_rows(batch, good)
+    if schema.bipartite:
+        batch = batch._replace(src=schema.internal_src(batch.src), dst=schema.internal_dst(batch.dst))
     return batch, bad, min(faults) if faults else None
+
+
+def _convert(kind: Kind, source: TableSource) -> Convert:
+    if kind == "category":
+        return partial(convert_categories, typed=source.typed)
+    return convert_numbers if kind == "number" else convert_booleans
+
+
+def _reason(role: str, value: Any, kind: str, schema: Schema) -> str:
+    if role == "label" and not kind and schema.label_values is not None and value not in (None, ""):
+        zero, one = schema.label_values
+        return f"label {explain('label', value)[6:].split(' is not ')[0]} is not {zero!r} or {one or 'fraud'!r}"
+    if role == "time" and schema.time_format is not None and value not in (None, ""):
+        return f"{explain(role, value).split(' is not ')[0]} is not a time written as {schema.time_format}"
+    return explain(role, value, kind)
+
+
+def _cures(role: str, kind: str, wording: Wording) -> tuple[str, ...]:
+    if kind:
+        others = ("categorical",) if kind != "category" else ()
+        return tuple(wording.option(name, role) for name in (*others, "drop"))
+    if role == "label":
+        return (f"{wording.option('label', '')} to ignore labels",)
+    return ()

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from tapgnn.data.reading.columns import ColumnRoles, RequestedColumns, find_roles
+from tapgnn.data.chunking import take_rows
+from tapgnn.data.reading.columns import ALIASES, FEATURE_NAME, find_roles
 from tapgnn.data.reading.formats import decode_objects
 from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
-from tapgnn.data.reading.typed_rows import convert_table
+from tapgnn.data.reading.typed_rows import Fault, TypedRows, convert_table
+from tapgnn.data.schema import Schema, SchemaRequest
 from tapgnn.errors import DataError
 
 SEPARATORS = {"csv": ",", "tsv": "\t"}
@@ -31,7 +33,7 @@ class LineParser:
             raise DataError(f"{name}: a stream is csv, tsv or jsonl, not {format!r}")
         self.name, self.format, self.skip_bad_rows, self.place = name, format, skip_bad_rows, place
         self._columns: list[str] | None = None
-        self._roles: ColumnRoles | None = None
+        self._schema: Schema | None = None
 
     @property
     def needs_header(self) -> bool:
@@ -42,28 +44,42 @@ class LineParser:
         """Read the column names from the first line."""
         cells = next(csv.reader([_text(self.name, 1, line)], delimiter=SEPARATORS[self.format]), [])
         self._columns = checked_names(self.name, [cell.strip() for cell in cells])
-        self._roles = find_roles(self._source(), RequestedColumns())
+        self._schema = _schema_of(self._source())
 
     def parse(self, lines: Sequence[bytes], number: int) -> dict[str, Any] | None:
         """Columns of the events on these lines, the first of which is line `number`; None where there are none."""
         table = self._objects(lines, number) if self.format == "jsonl" else self._cells(lines, number)
         if not len(table.places):
-            self._check(table.rejected[0] if table.rejected else None)
+            self._check(Fault(*table.rejected[0]) if table.rejected else None)
             return None
-        roles = find_roles(self._source(), RequestedColumns()) if self._roles is None else self._roles
-        batch, _, fault = convert_table(table, roles, self._source())
+        schema = _schema_of(self._source()) if self._schema is None else self._schema
+        batch, _, fault = convert_table(table, schema, self._source())
         self._check(fault)
+        batch, features = self._features(batch)
         if not len(batch.time):
             return None
         columns = {"src": batch.src, "dst": batch.dst, "time": batch.time}
-        rest = {"features": batch.features, "label": batch.labels}
+        rest = {"features": features, "label": batch.labels}
         return columns | {name: column for name, column in rest.items() if column is not None}
 
-    def _check(self, fault: tuple[int, str] | None) -> None:
+    def _features(self, batch: TypedRows) -> tuple[TypedRows, Any]:
+        """The rows with all their features, and these [E, f] in float32, None where there are none."""
+        if not batch.columns:
+            return batch, None
+        with np.errstate(over="ignore"):
+            features = np.column_stack(list(batch.columns.values())).astype(np.float32)
+        good = np.isfinite(features).all(axis=1)
+        if not good.all():
+            row = int(np.flatnonzero(~good)[0])
+            name = list(batch.columns)[int(np.flatnonzero(~np.isfinite(features[row]))[0])]
+            self._check(Fault(int(batch.places[row]), f"feature {name} is empty or too large"))
+        return take_rows(batch, good), features[good]
+
+    def _check(self, fault: Fault | None) -> None:
         """Stop at a row that is not an event, unless such rows are skipped."""
         if fault is not None and not self.skip_bad_rows:
-            where = f"{self.name} {self.place} {fault[0]}"
-            raise DataError(f"{where}: {fault[1]}; fix the row or pass --skip-bad-rows")
+            where = f"{self.name} {self.place} {fault.place}"
+            raise DataError(f"{where}: {fault.reason}; fix the row or pass --skip-bad-rows")
 
     def _source(self) -> TableSource:
         return TableSource(
@@ -96,6 +112,19 @@ class LineParser:
             self._columns = list(dict.fromkeys([*(self._columns or []), *fresh]))
         cells = {name: [record.get(name) for record in records] for name in self._columns}
         return RawTable(cells, np.array(places, dtype=np.int64), rejected)
+
+
+def _schema_of(source: TableSource) -> Schema:
+    """The roles by usual names, and the columns with the usual names of features as numbers."""
+    roles = find_roles(source, SchemaRequest())
+    labels = [name for name in roles.labels if name.lower() in ALIASES["label"]]
+    if len(labels) > 1:
+        raise DataError(f"{source.name}: {' and '.join(map(repr, labels))} could each be label; rename one of them")
+    taken = {roles.src, roles.dst, roles.time, *labels}
+    features = [name for name in source.columns if FEATURE_NAME.fullmatch(name.lower()) and name not in taken]
+    return Schema(
+        roles.src, roles.dst, roles.time, labels[0] if labels else None, columns=dict.fromkeys(features, "number")
+    )
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
