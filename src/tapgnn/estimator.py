@@ -27,7 +27,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
-from torch import Tensor
 
 from tapgnn.data.arguments import (
     check_events,
@@ -46,7 +45,7 @@ from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, S
 from tapgnn.evaluation.questions import measure_trained
 from tapgnn.events import Events
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
-from tapgnn.model.files import check_range, check_tensors, load_state, pack_tensors, read_file, refusing, unpack_tensors
+from tapgnn.model.files import load_state, pack_tensors, read_file, refusing, restore_classifier, unpack_tensors
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
@@ -305,7 +304,8 @@ class TAPGNN:
                 raise ConfigError(f"candidates are {kind} of shape {shape}, not a list of rows")
             if (np.diff(found.candidates_, prepend=-1, append=nodes) < 1).any():
                 raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
-            found.classifier_ = _restore_classifier(tensors, model.config) if tensors else None
+            saved = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
+            found.classifier_ = restore_classifier(saved, model) if saved else None
             found.reading_ = about["reading"]
         found.model_, found.state_, found.log_ = model, state, None
         return found
@@ -313,14 +313,3 @@ class TAPGNN:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
-
-
-def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:
-    """The classifier with these weights, each of them checked."""
-    classifier = EventClassifier(2 * config.width + config.edge_features)
-    weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
-    check_tensors(weights, classifier.state_dict())
-    for name, tensor in weights.items():
-        check_range(name, tensor)
-    classifier.load_state_dict(weights)
-    return classifier.eval()

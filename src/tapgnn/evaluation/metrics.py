@@ -4,6 +4,8 @@
     average precision   sum over thresholds of (recall gained) * precision, equal scores being one threshold
     rank                1 + (negatives above + negatives at or above) / 2: the mean of the optimistic and the
                         pessimistic rank, as the Temporal Graph Benchmark has it; MRR and hits@k follow from it
+    log-loss            log(1 + exp(-logit)) of a positive, log(1 + exp(logit)) of a negative
+    alert budget        precision and recall where the highest scores alone, a share of all, raise an alert
     calibration error   sum over bins of (share of the bin) * |mean probability - share of positives|
 
 Infinite scores are ranked like any others ('never seen' is -inf), which scikit-learn refuses; NaN is an error. These
@@ -12,6 +14,7 @@ are the only implementations in the package: training, baselines, evaluation and
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -46,6 +49,16 @@ class Calibration:
     count: Ints
 
 
+@dataclass(frozen=True)
+class Alerts:
+    """Alerts for the `budget` share of queries with the highest scores: how many, and their precision and recall."""
+
+    budget: float
+    count: int
+    precision: float
+    recall: float
+
+
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
     """Area under the ROC curve.
 
@@ -72,6 +85,28 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     if not hits[-1]:
         raise QueryError("average precision needs at least one positive; there is none")
     return float((np.diff(hits, prepend=0) / hits[-1] * hits / (hits + misses)).sum())
+
+
+def log_loss(labels: ArrayLike, logits: ArrayLike) -> Floats:
+    """[Q] the log-loss of each query.
+
+    >>> log_loss([0, 1], [0.0, 0.0]).round(4)
+    array([0.6931, 0.6931])
+    """
+    positive, values = _checked(labels, logits)
+    return np.asarray(np.logaddexp(0.0, np.where(positive, -values, values)))
+
+
+def alerts(labels: ArrayLike, scores: ArrayLike, budget: float) -> Alerts:
+    """Precision and recall of alerts for a share of the queries; of equal scores at the border, a share of each class.
+
+    >>> alerts([0, 1, 0, 1], [0.1, 0.9, 0.3, 0.2], 0.5)
+    Alerts(budget=0.5, count=2, precision=0.5, recall=0.5)
+    """
+    _, hits, misses = threshold_counts(labels, scores)
+    count = min(max(round(budget * float(hits[-1] + misses[-1])), 1), int(hits[-1] + misses[-1]))
+    found = float(np.interp(count, np.append(0.0, hits + misses), np.append(0.0, hits)))
+    return Alerts(budget, count, found / count, found / float(hits[-1]) if hits[-1] else math.nan)
 
 
 def accuracy(labels: ArrayLike, probabilities: ArrayLike, threshold: float = 0.5) -> float:

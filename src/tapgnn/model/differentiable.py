@@ -16,7 +16,8 @@ from torch import Tensor
 from tapgnn.events import Events
 from tapgnn.kernels.flow import Flow
 from tapgnn.model.block import Chunk
-from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.event_classifier import EventClassifier, RepresentationClassifier
+from tapgnn.model.features.event_facts import event_facts
 from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statistics, read_clocks
 from tapgnn.model.features.recent_partners import fold_partners
 from tapgnn.model.features.walk_sketch import decay_to_queries
@@ -71,8 +72,22 @@ class Differentiable:
         """Logits [Q] of pairs; see `Model.link`."""
         return self.link_rows(past.tensors(), left)
 
+    def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
+        """[Q, D] see `Model.describe_events`."""
+        model, asked = self.model, past.tensors()
+        known = self.backend.pick(asked.statistics)
+        given = [known, self.backend.pick(asked.partners), asked.time, asked.seen]
+        size = len(past) // 2
+        facts = np.empty((size, len(model.description["facts"])))
+        event_facts(*(part.numpy(force=True) for part in given), self.config.unit, model.count_rate, facts)
+        logits, walks = self._link(asked, known, size)
+        parts = [self._tensor(facts), logits.unsqueeze(1), walks, features]
+        return torch.cat([part for part in parts if part is not None], dim=1)
+
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
+        if not isinstance(classifier, RepresentationClassifier):
+            return classifier(self.describe_events(past, features))  # type: ignore[no-any-return]
         z = self.represent(past)
         half = len(z) // 2
         parts = [z[:half], z[half:]] if features is None else [z[:half], z[half:], features]
@@ -80,10 +95,7 @@ class Differentiable:
 
     def link_rows(self, asked: Asked, left: int) -> Tensor:
         """`link` of given tensors."""
-        past = self.backend.pick(asked.statistics)
-        walks = self.walks(asked, past, left) / self.model.walk_scale if self.config.sketched else None
-        z, encoded = self._project(asked, past)
-        return self.model.head(PairInputs(z, encoded, walks, left), self.backend)  # type: ignore[no-any-return]
+        return self._link(asked, self.backend.pick(asked.statistics), left)[0]
 
     def walks(self, asked: Asked, past: Tensor, left: int) -> Tensor:
         """[Q, .] cosines of the sketches of pairs, whose nodes have the statistics past [Q, F]."""
@@ -91,6 +103,12 @@ class Differentiable:
         like = asked.sketch.arena[:0].numpy(force=True)
         kept = torch.from_numpy(decay_to_queries(*given, self.model.spans, self.model.sketching.rate, like))
         return self.backend.compare_sketches(asked.sketch, kept.to(past.device), left, self.model.sketching)
+
+    def _link(self, asked: Asked, past: Tensor, left: int) -> tuple[Tensor, Tensor | None]:
+        """Logits [Q] of pairs whose nodes have the statistics past [n, F], and the cosines [Q, .] of their sketches."""
+        walks = self.walks(asked, past, left) / self.model.walk_scale if self.config.sketched else None
+        z, encoded = self._project(asked, past)
+        return self.model.head(PairInputs(z, encoded, walks, left), self.backend), walks
 
     def _project(self, asked: Asked, past: Tensor) -> tuple[Tensor, Tensor | None]:
         """z [Q, d] and the encoded statistics [Q, .], where the model has them, from the statistics past [Q, F]."""
@@ -151,7 +169,7 @@ class Differentiable:
         rows = np.empty((view.size, carried.shape[1]))
         if carried.shape[1]:
             given = (statistics.numpy(force=True), carried.numpy(force=True))
-            fold_partners(view, view.owner(), view.seen + before, *given, rows)
+            fold_partners(view, view.owner(), view.seen + before, self.model.count_rate, *given, rows)
         return self._tensor(rows)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:

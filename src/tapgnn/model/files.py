@@ -31,6 +31,7 @@ from torch import Tensor
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.file_integrity import bytes_sha256, write_atomically
 from tapgnn.model.config import Config
+from tapgnn.model.event_classifier import EventClassifier, FactClassifier, RepresentationClassifier
 from tapgnn.model.features.node_statistics import COUNT, LAST, SEEN, both_roles, recent_counts
 from tapgnn.model.model import Model
 from tapgnn.model.state import ARENAS, State
@@ -115,6 +116,21 @@ def load_state(folder: str | Path, model: Model) -> State:
         _check_state(arenas, counters, model)
         columns: dict[str, Any] = {**arenas, **counters}
         return State(**columns)
+
+
+def restore_classifier(tensors: Mapping[str, Tensor], model: Model) -> EventClassifier:
+    """The classifier of events of a model with these weights, each of them checked."""
+    classifier: EventClassifier
+    if "used" in tensors:
+        classifier = FactClassifier.shaped_as(tensors)
+        check_range("used", tensors["used"], 0, sum(map(len, model.description.values())) - 1)
+    else:
+        classifier = RepresentationClassifier(2 * model.config.width + model.config.edge_features)
+    check_tensors(tensors, classifier.state_dict())
+    for name, tensor in tensors.items():
+        check_range(name, tensor)
+    classifier.load_state_dict(tensors)
+    return classifier.eval()
 
 
 def holds_file(folder: str | Path, name: str) -> bool:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.compiled.jit import compiled, fast, program, whole
+from tapgnn.compiled.numba_intrinsics import new_line
 from tapgnn.compiled.pair_score import weigh
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.products import empty_rows, linear, multiply, relu
@@ -22,7 +23,8 @@ from tapgnn.compiled.projection_fused import join
 from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
 from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
-from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.event_classifier import EventClassifier, FactClassifier, RepresentationClassifier
+from tapgnn.model.features.event_facts import event_facts
 from tapgnn.model.features.node_statistics import LAST, fold_statistics, read_clocks
 from tapgnn.model.features.recent_partners import fold_partners
 from tapgnn.model.features.statistics_encoder import encode_rows
@@ -37,6 +39,7 @@ from tapgnn.model.weight_arrays import (
     head_arrays,
     input_arrays,
     projection_arrays,
+    representation_classifier_arrays,
 )
 from tapgnn.unfold import Unfolding, chain_owners
 
@@ -75,6 +78,8 @@ class Inference:
             self.blocks = block_arrays(model)
             self.describing = Describing(model.spans, self.inputs, projection_arrays(model))
             self.head = head_arrays(model)
+        # Unit of time, rates per event, and how many columns the plain facts of an event have.
+        self.counting = (float(model.config.unit), model.count_rate, len(model.description["facts"]))
         self.judge: tuple[EventClassifier | None, tuple[Tensor, ...], list[int], Any] = None, (), [], None
 
     def is_current(self) -> bool:
@@ -100,20 +105,35 @@ class Inference:
         run = link_few if len(past) <= FEW else link
         return torch.from_numpy(run(past.arrays(), left, self.describing, self.sketching, self.head))
 
+    def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
+        """[Q, D] see `Model.describe_events`."""
+        given = self._features(features, len(past) // 2)
+        parts = (self.counting, self.describing, self.sketching, self.head)
+        return torch.from_numpy(describe_events(past.arrays(), given, *parts))
+
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
         """Logits [Q] of events; see `Model.classify`."""
-        run = classify_few if len(past) <= FEW else classify
-        given = self.no_features if features is None else array_of(features)
-        return torch.from_numpy(run(past.arrays(), self.describing, given, self._classifier(classifier)))
+        asked, given, few = past.arrays(), self._features(features, len(past) // 2), len(past) <= FEW
+        weights = self._classifier(classifier)
+        if isinstance(classifier, RepresentationClassifier):
+            read = classify_representations_few if few else classify_representations
+            return torch.from_numpy(read(asked, given, self.describing, weights))
+        run = classify_few if few else classify
+        parts = (self.counting, self.describing, self.sketching, self.head)
+        return torch.from_numpy(run(asked, given, *parts, weights))
+
+    def _features(self, features: Tensor | None, size: int) -> Any:
+        return self.no_features if features is None or not size else array_of(features)
 
     def _classifier(self, classifier: EventClassifier) -> Any:
         """Its weights as arrays, made anew where it is another one or was trained since."""
         kept, tensors, versions, arrays = self.judge
         if kept is not classifier or versions != list(map(version_of, tensors)):
-            tensors, arrays = (
-                (*classifier.parameters(), *classifier.buffers()),
-                classifier_arrays(classifier, self.dtype),
-            )
+            tensors = (*classifier.parameters(), *classifier.buffers())
+            if isinstance(classifier, RepresentationClassifier):
+                arrays = representation_classifier_arrays(classifier, self.dtype)
+            elif isinstance(classifier, FactClassifier):
+                arrays = classifier_arrays(classifier, self.dtype)
             self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays
 
@@ -140,7 +160,7 @@ def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  
         put_rows(nodes, view.chain[1:] - 1, sketch, 0, sketches)
     partners = np.empty((size, known.shape[1]))
     if known.shape[1] > 0:
-        fold_partners(view, owner, seen, rows, carried_partners, partners)
+        fold_partners(view, owner, seen, clocks.count_rate, rows, carried_partners, partners)
         put_rows(nodes, view.chain[1:] - 1, partners, 0, known)
     put_rows(nodes, view.chain[1:] - 1, rows, 0, statistics)
     put_rows(nodes, view.chain[1:] - 1, embedding, 0, embeddings)
@@ -233,7 +253,17 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
 @program
 def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
     """Logits [Q] of pairs."""
+    return link_parts(asked, left, describing, sketching, head)[0]
+
+
+@program
+def link_parts(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
+    """Logits [Q] of pairs, the cosines [Q, .] of their sketches, and the statistics [n, F] of their ends."""
     z, past, encoded = represent(asked, describing)
+    walks = empty_rows(len(z) - left, 0, z)
+    if sketching.width > 0:
+        kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
+        walks = compare(asked.sketch, kept, left, sketching) / head.walk_scale
     logits = np.zeros(len(z) - left, dtype=z.dtype)
     if len(head.of_pair) > 0:
         weigh(left, z, head.of_pair, logits)
@@ -242,13 +272,12 @@ def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-d
         ours = linear(given[:left], head.of_left, 0)
         hidden = linear(given[left:], head.of_right, head.bias)
         if len(head.of_walks) > 0:
-            kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
-            multiply(compare(asked.sketch, kept, left, sketching) / head.walk_scale, head.of_walks, hidden)
+            multiply(walks, head.of_walks, hidden)
         _join_ends(left, ours, hidden)
         if len(head.second) > 0:
             hidden = linear(hidden, head.second, head.second_bias)
         _add_weighed(hidden, head.out, head.out_bias, logits)
-    return logits
+    return logits, walks, past
 
 
 @fast
@@ -273,11 +302,74 @@ def _add_weighed(rows: Any, weight: Any, bias: Any, logits: Any) -> None:
 
 
 @program
-def classify(asked, describing, features, classifier):  # type: ignore[no-untyped-def]
-    """Logits [Q] of events; the first half of the queries are sources, the second destinations."""
+def describe_events(asked, features, counting, describing, sketching, head):  # type: ignore[no-untyped-def]
+    """[Q, D] descriptions of events; the first half of the queries are sources, the second destinations."""
+    unit, rate, facts = counting
+    size = len(asked.time) // 2
+    logits, walks, past = link_parts(asked, size, describing, sketching, head)
+    described = np.empty((size, facts + 1 + walks.shape[1] + features.shape[1]))
+    event_facts(past, pick_rows(asked.partners), asked.time, asked.seen, unit, rate, described[:, :facts])
+    described[:, facts] = logits
+    described[:, facts + 1 : facts + 1 + walks.shape[1]] = walks
+    if features.shape[1] > 0:
+        described[:, facts + 1 + walks.shape[1] :] = features
+    return described
+
+
+@program
+def classify(asked, features, counting, describing, sketching, head, classifier):  # type: ignore[no-untyped-def]
+    """Logits [Q] of events."""
+    described = describe_events(asked, features, counting, describing, sketching, head)
+    encoded = empty_rows(len(described), len(classifier.first), classifier.first)
+    _encode_descriptions(described, classifier, encoded)
+    hidden = linear(encoded, classifier.first, classifier.first_bias)
+    logits = np.empty(len(described), dtype=hidden.dtype)
+    _ask_members(hidden, classifier, logits)
+    return logits
+
+
+@fast
+def _encode_descriptions(described: Any, classifier: Any, encoded: Any) -> None:
+    """Fill encoded [Q, I] as `FactClassifier.encode` does."""
+    used, low, steepness = classifier.used, classifier.low, classifier.steepness
+    pieces, zero, one = low.shape[1], low.dtype.type(0), low.dtype.type(1)
+    for q in range(len(described)):
+        for f in range(len(used)):
+            value, place = low.dtype.type(described[q, used[f]]), f * (pieces + 1)
+            missing = np.isnan(value)
+            encoded[q, place + pieces] = one if missing else zero
+            for k in range(pieces):
+                share = min(max((value - low[f, k]) * steepness[f, k], zero), one)
+                encoded[q, place + k] = zero if missing else share
+
+
+@fast
+def _ask_members(hidden: Any, classifier: Any, logits: Any) -> None:
+    """Fill logits [Q] from the first hidden layers of all members and, last, their additive parts."""
+    second, second_bias, out = classifier.second, classifier.second_bias, classifier.out
+    members, width, depth = second.shape
+    zero = hidden.dtype.type(0)
+    deep = new_line(depth, hidden)
+    for q in range(len(logits)):
+        total = hidden[q, members * width]
+        for m in range(members):
+            for j in range(depth):
+                deep[j] = second_bias[m, j]
+            for i in range(width):
+                value = max(hidden[q, m * width + i], zero)
+                for j in range(depth):
+                    deep[j] += value * second[m, i, j]
+            for j in range(depth):
+                total += out[m, j] * max(deep[j], zero)
+        logits[q] = total
+
+
+@program
+def classify_representations(asked, features, describing, classifier):  # type: ignore[no-untyped-def]
+    """Logits [Q] of events from the representations of their ends and their features."""
     z, _, _ = represent(asked, describing)
     described = empty_rows(len(z) // 2, len(classifier.centre), z)
-    _describe_events(z, features, classifier.centre, classifier.scale, described)
+    _standardise(z, features, classifier.centre, classifier.scale, described)
     first = linear(described, classifier.first, classifier.first_bias)
     relu(first)
     logits = np.zeros(len(described), dtype=z.dtype)
@@ -287,8 +379,8 @@ def classify(asked, describing, features, classifier):  # type: ignore[no-untype
 
 
 @fast
-def _describe_events(z: Any, features: Any, centre: Any, scale: Any, described: Any) -> None:
-    """Fill described [Q, w], standardised."""
+def _standardise(z: Any, features: Any, centre: Any, scale: Any, described: Any) -> None:
+    """Fill described [Q, w]."""
     size, width = len(described), z.shape[1]
     for q in range(size):
         for j in range(width):
@@ -298,4 +390,5 @@ def _describe_events(z: Any, features: Any, centre: Any, scale: Any, described: 
             described[q, j] = (features[q, j - 2 * width] - centre[j]) / scale[j]
 
 
-absorb_few, represent_few, link_few, classify_few = whole(absorb), whole(represent), whole(link), whole(classify)
+absorb_few, represent_few, link_few = whole(absorb), whole(represent), whole(link)
+classify_few, classify_representations_few = whole(classify), whole(classify_representations)

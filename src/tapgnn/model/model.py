@@ -29,7 +29,7 @@ from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
 from tapgnn.model.differentiable import Differentiable
-from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.event_classifier import EventClassifier, description_columns
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
 from tapgnn.model.features.recent_partners import empty_partners
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
@@ -79,6 +79,8 @@ class Model(nn.Module):
         self.register_buffer("walk_scale", torch.ones(walks))
         self.walk_scale: Tensor
         self.backend = backend_for(self.device)
+        # What an event is described by to a classifier.
+        self.description = description_columns(config)
         self._outside = find_kernel(config.kernel).array_form is None
         self._inference: Inference | None = None
         self._widths = self.empty_state().widths()
@@ -114,7 +116,7 @@ class Model(nn.Module):
             statistics=torch.from_numpy(empty_statistics(len(self.count_rate))).unsqueeze(0).to(device),
             embedding=torch.zeros(1, config.width, dtype=self.dtype, device=device),
             sketch=torch.zeros(1, size, dtype=self.dtype, device=device),
-            partners=torch.from_numpy(empty_partners(config.partners)).unsqueeze(0).to(device),
+            partners=torch.from_numpy(empty_partners(config.partners, len(config.half_lives))).unsqueeze(0).to(device),
             sketch_width=config.sketch_width if config.sketched else 0,
         )
 
@@ -169,8 +171,29 @@ class Model(nn.Module):
     ) -> Tensor:
         """Logits [Q] of the rare label of events src -> dst at each time, with features [Q, f] where it takes them."""
         past, _ = self._ends(where, src, dst, times)
-        given = None if features is None else torch.from_numpy(features).to(self.device, self.dtype)
-        return self._program().classify(classifier, past, given)
+        return self._program().classify(classifier, past, self._own_columns(features, len(past) // 2))
+
+    def describe_events(
+        self,
+        where: State | Trace,
+        src: Numbers,
+        dst: Numbers,
+        times: Numbers,
+        features: NDArray[np.float32] | None = None,
+    ) -> Tensor:
+        """[Q, D] what is known of events just before they happen, in the columns of `description`; NaN: never was."""
+        past, _ = self._ends(where, src, dst, times)
+        return self._program().describe_events(past, self._own_columns(features, len(past) // 2))
+
+    def _own_columns(self, features: NDArray[np.float32] | None, size: int) -> Tensor | None:
+        """What a classifier is told of the features [Q, f] of events."""
+        if not self.config.edge_features:
+            return None
+        if features is None or features.shape != (size, self.config.edge_features):
+            raise ConfigError(
+                f"the model expects {self.config.edge_features} features per event; pass those of the events to judge"
+            )
+        return torch.from_numpy(features).to(self.device, self.dtype)
 
     def past(self, where: State | Trace, nodes: Numbers, times: Numbers) -> Past:
         """What is known of rows of the vocabulary strictly before some times."""

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.projection_fused import JoinWeights
-from tapgnn.model.event_classifier import EventClassifier
+from tapgnn.model.event_classifier import FactClassifier, RepresentationClassifier
 from tapgnn.model.features.statistics_encoder import Encoding
 from tapgnn.model.heads import Additive, Dot
 from tapgnn.model.projection import Projection
@@ -92,6 +92,23 @@ class HeadArrays(NamedTuple):
 
 
 class ClassifierArrays(NamedTuple):
+    """Columns used and their intervals, and the members as one network.
+
+    first [I, M h + 1] holds the first layers of the members side by side and, last, the mean of their additive parts;
+    second [M, h, s] and out [M, s] a member each, the outputs over M.
+    """
+
+    used: Any
+    low: Any
+    steepness: Any
+    first: Any
+    first_bias: Any
+    second: Any
+    second_bias: Any
+    out: Any
+
+
+class RepresentationClassifierArrays(NamedTuple):
     """Centre and scale [w] of a description, and the weights and biases of the three layers."""
 
     centre: Any
@@ -204,9 +221,22 @@ def head_arrays(model: Model) -> HeadArrays:
     )
 
 
-def classifier_arrays(classifier: EventClassifier, dtype: torch.dtype) -> ClassifierArrays:
+@torch.no_grad()
+def classifier_arrays(classifier: FactClassifier, dtype: torch.dtype) -> ClassifierArrays:
     """Of a classifier of events, in the type of the model that it is used with."""
+    own = classifier
+    first = torch.cat([own.first.transpose(0, 1).flatten(1), own.additive.mean(dim=0).unsqueeze(1)], dim=1)
+    bias = torch.cat([own.first_bias.flatten(), own.bias.mean().unsqueeze(0) + own.shift])
+    rest = (first, bias, own.second, own.second_bias, own.out / len(own.bias))
+    used, *arrays = (array_of(tensor) for tensor in (own.used, *(part.to(dtype) for part in (own.low, own.steepness))))
+    return ClassifierArrays(used, *arrays, *(array_of(part.to(dtype)) for part in rest))
+
+
+def representation_classifier_arrays(
+    classifier: RepresentationClassifier, dtype: torch.dtype
+) -> RepresentationClassifierArrays:
+    """Of the classifier of the paper's protocol."""
     first, second, third = (layer for layer in classifier.layers if isinstance(layer, torch.nn.Linear))
     weights = (first.weight.T, first.bias, second.weight.T, second.bias, third.weight[0], third.bias)
     tensors = (classifier.centre, classifier.scale, *weights)
-    return ClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))
+    return RepresentationClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))

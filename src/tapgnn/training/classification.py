@@ -1,41 +1,64 @@
-"""Dynamic node (event) classification, as in the paper: does this event, at this moment, have the rare label?
+"""Event classification: does this event, at this moment, have the rare label?
 
-The self-supervised model is frozen. The inputs for an event (u, v, t) are the two representations z(u,t) and z(v,t),
-which see only what came strictly before t, and the event's own features, if any. A three-layer MLP learns the label
-from balanced batches (the rare class is oversampled), stops when the validation AUC has not risen for ten epochs, and
-keeps its best weights.
+The model, trained without labels, is frozen. An event (u, v, t) is described by what is known just before t
+(`Model.describe_events`) and by its own features; a classifier learns the label of the first 70 % of the events, the
+next 15 % choose what it is given and whether its intercept is corrected, and the last 15 % are judged. Events without
+a label count as history, but are neither learnt from nor judged.
 
-Memory is bounded, however long the log is: the inputs are 2d numbers per event, so those of ten million events would be
-gigabytes.
+With protocol 'paper' the description is [z(u,t), z(v,t), features], as in the paper (`representation_classifier`).
+
+Memory is bounded, however long the log is: descriptions are kept of at most LARGEST events of a part.
 """
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
 
 from tapgnn.data.splits import split_strict
-from tapgnn.errors import EventError
-from tapgnn.evaluation.metrics import auc, average_precision
-from tapgnn.events import Events, Ints
-from tapgnn.model import EventClassifier, Model, State, Trace
+from tapgnn.errors import ConfigError, EventError
+from tapgnn.evaluation.metrics import (
+    Alerts,
+    Calibration,
+    TimeCurve,
+    alerts,
+    auc,
+    auc_along_time,
+    average_precision,
+    calibration,
+    log_loss,
+)
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
+from tapgnn.training.fact_classifier import choose_shift, fit_facts, logits_of
+from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
-BATCH, PATIENCE, EPOCHS = 512, 10, 100
+Protocol = Literal["facts", "paper"]
 # Events that are described at a time, and of which descriptions are kept to learn from.
 PIECE, LARGEST = 1 << 16, 500_000
+# Shares of the events that raise an alert.
+BUDGETS = (0.001, 0.005, 0.01)
+Describe = Callable[[Model, State, Events], tuple[NDArray[np.float32], State]]
 
 
 @dataclass
 class Classification:
-    """A trained classifier and how it does: AUC and AP on validation and test, and the test scores."""
+    """A trained classifier and how it does on validation and on the labelled events of the last part.
+
+    labels, scores, times [Q]   of those events, scores being probabilities (with the paper's protocol, of balanced
+                                classes)
+    positives                   events with the rare label in the whole log
+    test_log_loss               mean; `base_log_loss` is that of the share of the rare label in the first part
+    alerts                      precision and recall at each of the BUDGETS
+    walks, shift                whether walk sketches are used, and the correction of the intercept
+    """
 
     classifier: EventClassifier
     valid_auc: float
@@ -44,10 +67,45 @@ class Classification:
     labels: Ints
     scores: NDArray[np.float64]
     positives: int
+    times: Floats
+    valid_ap: float
+    valid_log_loss: float
+    test_log_loss: float
+    base_log_loss: float
+    alerts: list[Alerts]
+    calibration: Calibration
+    by_time: TimeCurve
+    protocol: Protocol
+    walks: bool
+    shift: float
+
+
+@dataclass
+class Part:
+    """Events of one part of a log that are learnt from: rows [n, .] that describe them, labels [n], 0 or 1.
+
+    odds: of the rare label among all labelled events of the part, over those among these.
+    """
+
+    rows: NDArray[np.float32]
+    labels: Ints
+    odds: float
 
 
 def describe_events(model: Model, state: State, events: Events) -> tuple[NDArray[np.float32], State]:
-    """[E, w] what each event is known by just before it happens, and the state after the last."""
+    """[E, D] what each event is known by just before it happens, and the state after the last."""
+    width = sum(map(len, model.description.values()))
+    described, features = np.empty((len(events), width), dtype=np.float32), events.features
+
+    def answer(where: State | Trace, rows: Ints) -> Tensor:
+        given = None if features is None else features[rows]
+        return model.describe_events(where, events.src[rows], events.dst[rows], events.time[rows], given)
+
+    return described, ask_along(model, state, events, events.time, answer, described)
+
+
+def represent_events(model: Model, state: State, events: Events) -> tuple[NDArray[np.float32], State]:
+    """[E, w] z of both ends just before each event, its features, and the state after the last."""
     node, time = np.concatenate([events.src, events.dst]), np.tile(events.time, 2)
     z, state = represent_along(model, state, events, node, time)
     own = [] if events.features is None else [events.features]
@@ -67,36 +125,112 @@ def score_events(classifier: EventClassifier, model: Model, state: State, events
     return scores
 
 
-def train_classifier(model: Model, events: Events, seed: int = 0) -> Classification:
+def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Protocol = "facts") -> Classification:
     """Train on the first 70 % of a labelled log, choose on the next 15 %, report on the last 15 %.
 
     One pass over the log. Descriptions are kept of at most LARGEST training events and as many for the choice: every
-    rare one (half of so many at most), and a sample of the others. Every event of the last part is judged.
+    rare one (half of so many at most), and a sample of the others. Every labelled event of the last part is judged.
     """
-    (train, train_labels), (valid, valid_labels), (test, truth) = labelled_parts(events)
-    rng, state = np.random.default_rng(seed), model.empty_state()
-    kept: list[tuple[Tensor, Ints]] = []
-    for part, labels in ((train, train_labels), (valid, valid_labels)):
-        rows = choose_rows(labels, LARGEST, rng)
-        inputs, state = _described(model, state, part, rows)
-        kept.append((inputs, labels[rows]))
-    classifier, best = fit_classifier(*kept[0], *kept[1], seed)
+    if protocol not in ("facts", "paper"):
+        raise ConfigError(f"protocol is facts or paper, not {protocol!r}")
+    train, valid, (test, truth) = labelled_parts(events)
+    state, rng = model.empty_state(), np.random.default_rng(seed)
+    describe = describe_events if protocol == "facts" else represent_events
+    kept: list[Part] = []
+    for events_of_part, labels in (train, valid):
+        part, state = describe_part(model, state, events_of_part, labels, rng, describe)
+        kept.append(part)
+    walks = protocol == "facts" and bool(model.description["walks"])
+    classifier: EventClassifier
+    if protocol == "facts":
+        classifier, valid_logits, walks = choose_classifier(model, kept[0], kept[1], seed)
+    else:
+        inputs, valid_inputs = (torch.from_numpy(part.rows) for part in kept)
+        classifier, _ = fit_representations(inputs, kept[0].labels, valid_inputs, kept[1].labels, seed)
+        with torch.no_grad():
+            valid_logits = classifier(valid_inputs).double().numpy()
     scores = score_events(classifier, model, state, test)
-    positives = int(train_labels.sum() + valid_labels.sum() + truth.sum())
+    return _judge(classifier, protocol, walks, (train[1], kept[1].labels, truth), valid_logits, scores, test.time)
+
+
+def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[EventClassifier, Floats, bool]:
+    """The classifier with or without walk sketches, whichever has the lower log-loss on validation.
+
+    Also its logits on validation, and whether it uses them.
+    """
+    columns = column_groups(model)
+    without = np.concatenate([columns["facts"], columns["link"], columns["features"]])
+    choices = [(False, without), (True, np.sort(np.concatenate([without, columns["walks"]])))]
+    found = []
+    for walks, used in choices if len(columns["walks"]) else choices[:1]:
+        classifier = fit_facts(train.rows, train.labels, used, seed, train.odds)
+        logits = logits_of(classifier, valid.rows)
+        found.append((float(log_loss(valid.labels, logits).mean()), walks, classifier, logits))
+    _, walks, classifier, logits = min(found, key=lambda choice: choice[0])
+    shift = choose_shift(logits - np.log(valid.odds), valid.labels)
+    classifier.shift += shift
+    return classifier, logits + shift, walks
+
+
+def column_groups(model: Model) -> dict[str, Ints]:
+    """The columns of a description by what they tell of."""
+    sizes = [len(names) for names in model.description.values()]
+    starts = np.cumsum([0, *sizes])
+    return {
+        name: np.arange(start, start + size)
+        for name, start, size in zip(model.description, starts.tolist(), sizes, strict=False)
+    }
+
+
+def _judge(
+    classifier: EventClassifier,
+    protocol: Protocol,
+    walks: bool,
+    labels: tuple[Ints, Ints, Ints],
+    valid_logits: Floats,
+    scores: Floats,
+    times: Floats,
+) -> Classification:
+    """The metrics, from the labels of the three parts, where -1 is not known."""
+    train, valid, truth = labels
+    known = truth >= 0
+    scores, times, truth = scores[known], times[known], truth[known]
+    share = (train == 1).sum() / (train >= 0).sum()
+    chance = np.clip(scores, 1e-12, 1 - 1e-12)
     return Classification(
-        classifier, best, auc(truth, scores), average_precision(truth, scores), truth, scores, positives
+        classifier=classifier,
+        valid_auc=auc(valid, valid_logits),
+        test_auc=auc(truth, scores),
+        test_ap=average_precision(truth, scores),
+        labels=truth,
+        scores=scores,
+        positives=int(sum((part == 1).sum() for part in labels)),
+        times=times,
+        valid_ap=average_precision(valid, valid_logits),
+        valid_log_loss=float(log_loss(valid, valid_logits).mean()),
+        test_log_loss=float(log_loss(truth, np.log(chance / (1 - chance))).mean()),
+        base_log_loss=float(log_loss(truth, np.full(len(truth), np.log(share / (1 - share)))).mean()),
+        alerts=[alerts(truth, scores, budget) for budget in BUDGETS],
+        calibration=calibration(truth, scores),
+        by_time=auc_along_time(truth, scores, times),
+        protocol=protocol,
+        walks=walks,
+        shift=float(classifier.shift) if isinstance(classifier, FactClassifier) else 0.0,
     )
 
 
 def labelled_parts(events: Events) -> list[tuple[Events, Ints]]:
-    """The events to train, select and test a classifier on, each with its labels, 0 or 1; every part has both."""
+    """The events to train, select and test a classifier on, each with its labels: 0, 1, -1 where not known.
+
+    Every part has both classes.
+    """
     if events.labels is None:
         raise EventError("the log has no labels; name the label column when it is read (--label), or omit --classify")
     split = split_strict(events)
     parts = {"first 70 %": split.train, "next 15 %": split.valid, "last 15 %": split.test}
-    found = [(part, (np.asarray(part.labels) > 0).astype(np.int64)) for part in parts.values()]
+    found = [(part, np.sign(np.asarray(part.labels)).astype(np.int64)) for part in parts.values()]
     for name, (_, labels) in zip(parts, found, strict=True):
-        if len(np.unique(labels)) < 2:
+        if len(np.unique(labels[labels >= 0])) < 2:
             raise EventError(
                 f"the {name} of the events all have the same class, and a classifier needs both classes there; use a "
                 "longer log, simulate more fraud with --fraud 0.05, or omit --classify and --label"
@@ -105,61 +239,28 @@ def labelled_parts(events: Events) -> list[tuple[Events, Ints]]:
 
 
 def choose_rows(labels: Ints, most: int, rng: np.random.Generator) -> Ints:
-    """Ascending rows, at most so many: all, or the rare ones (at most half) and a sample of the others.
+    """Ascending labelled rows, at most so many: all, or the rare ones (at most half) and a sample of the others.
 
-    >>> choose_rows(np.array([0, 1, 0, 0, 0, 0]), 3, np.random.default_rng(0)).tolist()
-    [1, 4, 5]
+    >>> choose_rows(np.array([0, 1, 0, -1, 0, 0, 0]), 3, np.random.default_rng(0)).tolist()
+    [1, 5, 6]
     """
-    if len(labels) <= most:
-        return np.arange(len(labels))
     rare, common = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
+    if len(rare) + len(common) <= most:
+        return np.flatnonzero(labels >= 0)
     rare = rng.choice(rare, min(len(rare), most - min(len(common), most - most // 2)), replace=False)
     return np.sort(np.concatenate([rare, rng.choice(common, min(len(common), most - len(rare)), replace=False)]))
 
 
-def _described(model: Model, state: State, events: Events, rows: Ints) -> tuple[Tensor, State]:
-    """Descriptions of some events, by ascending row, and the state after all of them; in memory for one piece."""
-    kept, start = [], 0
+def describe_part(
+    model: Model, state: State, events: Events, labels: Ints, rng: np.random.Generator, describe: Describe
+) -> tuple[Part, State]:
+    """Descriptions of labelled events, and the state after all events; in memory for one piece and those kept."""
+    rows, kept, start = choose_rows(labels, LARGEST, rng), [], 0
     for piece in events.chunks(PIECE):
-        description, state = describe_events(model, state, piece)
+        description, state = describe(model, state, piece)
         first, last = np.searchsorted(rows, [start, start + len(piece)])
         kept.append(description[rows[first:last] - start])
         start += len(piece)
-    return torch.from_numpy(np.concatenate(kept)), state
-
-
-def balanced_batches(labels: Ints, rng: np.random.Generator) -> Iterator[Ints]:
-    """Rows of one epoch: every common event once, and beside them as many rare ones, drawn again and again."""
-    rare, common = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
-    for batch in np.array_split(rng.permutation(common), max(1, 2 * len(common) // BATCH)):
-        yield np.concatenate([batch, rng.choice(rare, len(batch))])
-
-
-def fit_classifier(
-    inputs: Tensor, labels: Ints, valid_inputs: Tensor, valid_labels: Ints, seed: int
-) -> tuple[EventClassifier, float]:
-    """The classifier of its best epoch, and its validation AUC in that."""
-    torch.manual_seed(seed)
-    classifier = EventClassifier(inputs.shape[1])
-    classifier.centre.copy_(inputs.mean(dim=0))
-    classifier.scale.copy_(inputs.std(dim=0) + 1e-2)
-    optimizer = torch.optim.Adam(classifier.parameters(), lr=1e-3, weight_decay=1e-4)
-    rng, targets = np.random.default_rng(seed), torch.from_numpy(labels).to(inputs.dtype)
-    best, best_weights, stale = -1.0, copy.deepcopy(classifier.state_dict()), 0
-    for _ in range(EPOCHS):
-        classifier.train()
-        for rows in balanced_batches(labels, rng):
-            loss = binary_cross_entropy_with_logits(classifier(inputs[rows]), targets[rows])
-            optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-        classifier.eval()
-        with torch.no_grad():
-            found = auc(valid_labels, classifier(valid_inputs).numpy())
-        stale += 1
-        if found > best:
-            best, best_weights, stale = found, copy.deepcopy(classifier.state_dict()), 0
-        if stale >= PATIENCE:
-            break
-    classifier.load_state_dict(best_weights)
-    return classifier.eval(), best
+    chosen = labels[rows]
+    rare, common = ((labels == value).sum() / (chosen == value).sum() for value in (1, 0))
+    return Part(np.concatenate(kept), chosen, float(rare / common)), state
