@@ -24,7 +24,7 @@ from tgn import TGN
 
 from tapgnn import Config, Events, Model, Vocabulary
 from tapgnn.baselines.sampled.tgat import TGAT
-from tapgnn.model import EventClassifier
+from tapgnn.model import FactClassifier
 from tapgnn.threads import set_threads
 
 WIDTH, NODES, WARM, BATCH, ROUNDS = 128, 10_000, 100_000, 200, 15
@@ -38,9 +38,15 @@ class Ours:
         vocabulary = Vocabulary(range(nodes))
         config = Config.preset(preset, width=width, layers=layers, span=float(WARM), unit=1.0, events=WARM, **changes)
         self.model = Model(config, vocabulary).eval()
-        self.classifier = EventClassifier(2 * width + config.edge_features).eval() if classifies else None
+        columns = sum(map(len, self.model.description.values()))
+        self.classifier = FactClassifier(np.arange(columns)).eval() if classifies else None
         self.state = self.model.empty_state()
         self.state.admit(vocabulary)
+
+    def fit_pieces(self, src, dst, when, features):
+        """Fit how the classifier encodes its inputs to what is known of some events."""
+        rows = self.model.describe_events(self.state, src, dst, np.full(len(src), when[0]), features)
+        self.classifier.fit_pieces(rows.numpy())
 
     def absorb(self, src, dst, when, features=None):
         events = Events(src, dst, when, features, vocabulary=self.model.vocabulary)
@@ -49,9 +55,10 @@ class Ours:
     def score_and_absorb(self, src, dst, when, features=None):
         """Scores of a batch from what is known before it, then the batch itself."""
         times = np.full(len(src), when[0])
-        scores = self.model.score(self.state, src, dst, times)
-        if self.classifier is not None:
-            self.model.classify(self.state, self.classifier, src, dst, times, features)
+        if self.classifier is None:
+            scores = self.model.score(self.state, src, dst, times)
+        else:
+            scores, _ = self.model.score_and_classify(self.state, self.classifier, src, dst, times, features)
         self.absorb(src, dst, when, features)
         return scores
 
@@ -115,6 +122,8 @@ def single_events():
         jobs[name] = lambda *piece, ours=ours, width=width: ours.score_and_absorb(*piece[:width])
         for piece in batches(*stream(0, WARM, NODES), BATCH, FEATURES):
             ours.absorb(*piece[:width])
+        if ours.classifier is not None:
+            ours.fit_pieces(*next(batches(*stream(2, EVENTS, NODES, WARM), EVENTS, FEATURES)))
     return take_turns(jobs, batches(*stream(1, 4 * EVENTS, NODES, WARM), 1, FEATURES), turn=25)
 
 

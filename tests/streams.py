@@ -68,7 +68,7 @@ def assert_same_state(first: State, second: State, tolerance=1e-10):
     assert first.clock == second.clock
     assert first.events == second.events
     assert first.size == second.size
-    for name in ("sums", "statistics", "embedding", "sketch"):
+    for name in ("sums", "statistics", "embedding", "sketch", "partners"):
         left, right = (getattr(state, name)[: state.size + 1] for state in (first, second))
         assert torch.equal(left.isinf(), right.isinf()), name
         torch.testing.assert_close(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary
 from tapgnn.compiled import parallel
-from tapgnn.model import EventClassifier, inference
+from tapgnn.model import FactClassifier, RepresentationClassifier, inference
 from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.inference import FEW, Inference
 
@@ -24,6 +24,7 @@ CONFIGURATIONS = {
     "no sketches": {"sketch_width": 0},
     "no statistics": {"statistics": False},
     "neither": {"statistics": False, "sketch_width": 0},
+    "no partners": {"partners": 0},
     "additive": {"head": "additive"},
     "three steps": {"sketch_steps": 3, "layers": 3},
     "one layer": {"layers": 1},
@@ -32,15 +33,19 @@ CONFIGURATIONS = {
 }
 
 
-def classifier_of(model, features):
-    """A classifier with weights and scales drawn at random."""
-    found = EventClassifier(2 * model.config.width + features).double().eval()
-    for tensor in (found.centre, found.scale):
+def classifiers_of(model):
+    """Both classifiers with weights, scales and intervals drawn at random."""
+    represented = RepresentationClassifier(2 * model.config.width + model.config.edge_features).double().eval()
+    for tensor in (represented.centre, represented.scale):
         tensor.copy_(torch.rand(len(tensor)) + 0.5)
-    return found
+    columns = sum(map(len, model.description.values()))
+    on_facts = FactClassifier(np.arange(columns)[::-1].copy(), members=2, hidden=5, second=3).double().eval()
+    for tensor in (on_facts.low, on_facts.steepness, on_facts.additive, on_facts.shift):
+        torch.nn.init.normal_(tensor)
+    return represented, on_facts
 
 
-def answers(model, pieces, classifier):
+def answers(model, pieces, classifiers):
     """Embeddings, scores, representations and classes of every event before it is absorbed and after all; the state."""
     state, found = model.empty_state(), []
     for piece in pieces:
@@ -48,7 +53,10 @@ def answers(model, pieces, classifier):
         where = (trace, piece.src, piece.dst[::-1].copy(), piece.time)
         found += [trace.embedding, torch.as_tensor(trace.reached.lower), model.score(*where)]
         found += [model.query(trace, piece.src, piece.time)]
-        found += [model.classify(trace, classifier, *where[1:], piece.features)]
+        found += [model.describe_events(*where, piece.features).nan_to_num(nan=-1e3)]
+        for classifier in classifiers:
+            found += model.score_and_classify(trace, classifier, *where[1:], piece.features)
+            found += [model.classify(trace, classifier, *where[1:], piece.features)]
     nodes = np.arange(-1, len(model.vocabulary))
     found.append(model.score(state, nodes, nodes[::-1].copy(), state.clock + 2.5))
     found.append(model.link(model.past(state, np.append(0, nodes), state.clock + 2.5), 1))
@@ -57,12 +65,11 @@ def answers(model, pieces, classifier):
 
 def assert_same_answers(model, pieces, tolerance=1e-10):
     """With gradients, on tensors; and without, on arrays."""
-    features = model.config.edge_features
-    classifier = classifier_of(model, features).to(model.dtype)
-    expected, expected_state = answers(model, pieces, classifier)
+    classifiers = [classifier.to(model.dtype) for classifier in classifiers_of(model)]
+    expected, expected_state = answers(model, pieces, classifiers)
     with torch.no_grad():
         assert isinstance(model._program(), Inference)
-        found, found_state = answers(model, pieces, classifier)
+        found, found_state = answers(model, pieces, classifiers)
     for one, other in zip(expected, found, strict=True):
         torch.testing.assert_close(one, other, rtol=tolerance, atol=tolerance)
     assert_same_state(expected_state, found_state, tolerance)
@@ -123,15 +130,19 @@ def test_several_threads_give_the_same_numbers(kernel, monkeypatch):
 def test_new_weights_are_used_at_once():
     events = crowd(50)
     model = tiny_model("adaptive", events.vocabulary)
-    classifier = classifier_of(model, 0)
+    classifiers = classifiers_of(model)
     with torch.no_grad():
-        before, _ = answers(model, [events], classifier)
+        before, _ = answers(model, [events], classifiers)
         for parameter in model.parameters():
             parameter.add_(0.1)
-        after, _ = answers(model, [events], classifier)
-    expected, _ = answers(model, [events], classifier)
-    assert not torch.equal(before[-1], after[-1])
-    torch.testing.assert_close(after[-1], expected[-1], rtol=1e-10, atol=1e-10)
+        for classifier in classifiers:
+            for parameter in classifier.parameters():
+                parameter.add_(0.1)
+        after, _ = answers(model, [events], classifiers)
+    expected, _ = answers(model, [events], classifiers)
+    for one, other, wanted in zip(before[-4:], after[-4:], expected[-4:], strict=True):
+        assert not torch.equal(one, other)
+        torch.testing.assert_close(other, wanted, rtol=1e-10, atol=1e-10)
 
 
 @torch.no_grad()

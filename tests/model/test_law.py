@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tapgnn import Events
+from tapgnn.model import FactClassifier
 from tapgnn.model.backend import COMPILED, PLAIN
 
 from ..streams import KERNEL_NAMES, assert_same_state, cuts, streams, tiny_model
@@ -19,6 +20,15 @@ every_form = pytest.mark.parametrize("form", FORMS)
 every_model = pytest.mark.parametrize("name", MODELS)
 # The patch of a form is undone within each example.
 few_examples = settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def classify(model, where, src, dst, time, features=None):
+    """Logits of a classifier on everything that describes an event, with weights drawn at random."""
+    torch.manual_seed(0)
+    classifier = FactClassifier(np.arange(sum(map(len, model.description.values()))), members=2).to(model.dtype).eval()
+    for tensor in (classifier.low, classifier.steepness, classifier.additive):
+        torch.nn.init.normal_(tensor)
+    return model.classify(where, classifier, src, dst, time, features)
 
 
 def run(model, pieces):
@@ -69,6 +79,7 @@ def answers(model, events):
     found = [trace.embedding, model.score(trace, chunk.src, chunk.dst, chunk.time)]
     found += [model.query(trace, chunk.src, chunk.time), model.query(state, node, state.clock + 1.0)]
     found.append(model.link(model.past(state, np.append(node[3], node), state.clock + 2.0), 1))
+    found.append(classify(model, trace, chunk.src, chunk.dst, chunk.time, chunk.features))
     return [rows.detach() for rows in found], state
 
 
@@ -152,13 +163,16 @@ def test_changing_anything_at_or_after_t_changes_nothing_asked_at_t(form, name, 
     other = Events(src[keep], dst[keep], events.time[keep], features[keep], None, events.vocabulary)
     node = np.arange(-1, len(events.vocabulary))
     partner = np.roll(node, 1)
+    given = rng.normal(size=(len(node), 1)).astype(np.float32)
     asked = []
     with running(model, form, monkeypatch):
         for log in (events, other):
             trace, _ = model.advance(log, model.empty_state())
-            asked.append((model.query(trace, node, moment), model.score(trace, node, partner, moment)))
+            own = (trace, node, partner, moment, given)
+            answers = (model.query(trace, node, moment), model.score(trace, node, partner, moment))
+            asked.append((*answers, model.describe_events(*own), classify(model, *own)))
     for before, after in zip(*asked, strict=True):
-        torch.testing.assert_close(before, after, rtol=1e-10, atol=1e-10)
+        torch.testing.assert_close(before, after, rtol=1e-10, atol=1e-10, equal_nan=True)
 
 
 @every_form
@@ -177,6 +191,7 @@ def test_a_trace_answers_like_the_state_that_was_live_at_that_time(form, data, m
             torch.testing.assert_close(model.query(trace, node, moment), model.query(state, node, moment))
             scores = (model.score(where, node, partner, moment) for where in (trace, state))
             torch.testing.assert_close(*scores)
+            torch.testing.assert_close(*(classify(model, where, node, partner, moment) for where in (trace, state)))
 
 
 @pytest.mark.parametrize("kernel", ["gcn", "mean", "attention", "adaptive"])

@@ -74,6 +74,10 @@ class Differentiable:
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
+        return self._describe_events(past, features)[0]
+
+    def _describe_events(self, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Descriptions [Q, D] and link logits [Q] of events."""
         model, asked = self.model, past.tensors()
         known = self.backend.pick(asked.statistics)
         given = [known, self.backend.pick(asked.partners), asked.time, asked.seen]
@@ -82,16 +86,17 @@ class Differentiable:
         event_facts(*(part.numpy(force=True) for part in given), self.config.unit, model.count_rate, facts)
         logits, walks = self._link(asked, known, size)
         parts = [self._tensor(facts), logits.unsqueeze(1), walks, features]
-        return torch.cat([part for part in parts if part is not None], dim=1)
+        return torch.cat([part for part in parts if part is not None], dim=1), logits
 
-    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
-        """Logits [Q] of events; see `Model.classify`."""
+    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
         if not isinstance(classifier, RepresentationClassifier):
-            return classifier(self.describe_events(past, features))  # type: ignore[no-any-return]
+            described, logits = self._describe_events(past, features)
+            return logits, classifier(described)
         z = self.represent(past)
         half = len(z) // 2
         parts = [z[:half], z[half:]] if features is None else [z[:half], z[half:], features]
-        return classifier(torch.cat(parts, dim=1))  # type: ignore[no-any-return]
+        return self.link(past, half), classifier(torch.cat(parts, dim=1))
 
     def link_rows(self, asked: Asked, left: int) -> Tensor:
         """`link` of given tensors."""

@@ -107,23 +107,23 @@ class Inference:
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
-        given = self._features(features, len(past) // 2)
+        given = self._features(features)
         parts = (self.counting, self.describing, self.sketching, self.head)
-        return torch.from_numpy(describe_events(past.arrays(), given, *parts))
+        return torch.from_numpy(describe_events(past.arrays(), given, *parts)[0])
 
-    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> Tensor:
-        """Logits [Q] of events; see `Model.classify`."""
-        asked, given, few = past.arrays(), self._features(features, len(past) // 2), len(past) <= FEW
-        weights = self._classifier(classifier)
+    def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
+        asked, given, few = past.arrays(), self._features(features), len(past) <= FEW
         if isinstance(classifier, RepresentationClassifier):
-            read = classify_representations_few if few else classify_representations
-            return torch.from_numpy(read(asked, given, self.describing, weights))
-        run = classify_few if few else classify
+            run = classify_representations_few if few else classify_representations
+        else:
+            run = classify_few if few else classify
         parts = (self.counting, self.describing, self.sketching, self.head)
-        return torch.from_numpy(run(asked, given, *parts, weights))
+        link, label = run(asked, given, *parts, self._classifier(classifier))
+        return torch.from_numpy(link), torch.from_numpy(label)
 
-    def _features(self, features: Tensor | None, size: int) -> Any:
-        return self.no_features if features is None or not size else array_of(features)
+    def _features(self, features: Tensor | None) -> Any:
+        return self.no_features if features is None else array_of(features)
 
     def _classifier(self, classifier: EventClassifier) -> Any:
         """Its weights as arrays, made anew where it is another one or was trained since."""
@@ -253,7 +253,8 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
 @program
 def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
     """Logits [Q] of pairs."""
-    return link_parts(asked, left, describing, sketching, head)[0]
+    logits, _, _ = link_parts(asked, left, describing, sketching, head)
+    return logits
 
 
 @program
@@ -303,7 +304,7 @@ def _add_weighed(rows: Any, weight: Any, bias: Any, logits: Any) -> None:
 
 @program
 def describe_events(asked, features, counting, describing, sketching, head):  # type: ignore[no-untyped-def]
-    """[Q, D] descriptions of events; the first half of the queries are sources, the second destinations."""
+    """[Q, D] descriptions of events, and link logits [Q]; the first half of the queries are sources."""
     unit, rate, facts = counting
     size = len(asked.time) // 2
     logits, walks, past = link_parts(asked, size, describing, sketching, head)
@@ -313,19 +314,19 @@ def describe_events(asked, features, counting, describing, sketching, head):  # 
     described[:, facts + 1 : facts + 1 + walks.shape[1]] = walks
     if features.shape[1] > 0:
         described[:, facts + 1 + walks.shape[1] :] = features
-    return described
+    return described, logits
 
 
 @program
 def classify(asked, features, counting, describing, sketching, head, classifier):  # type: ignore[no-untyped-def]
-    """Logits [Q] of events."""
-    described = describe_events(asked, features, counting, describing, sketching, head)
+    """Logits [Q] of the links and of the labels of events."""
+    described, link = describe_events(asked, features, counting, describing, sketching, head)
     encoded = empty_rows(len(described), len(classifier.first), classifier.first)
     _encode_descriptions(described, classifier, encoded)
     hidden = linear(encoded, classifier.first, classifier.first_bias)
     logits = np.empty(len(described), dtype=hidden.dtype)
     _ask_members(hidden, classifier, logits)
-    return logits
+    return link, logits
 
 
 @fast
@@ -365,8 +366,10 @@ def _ask_members(hidden: Any, classifier: Any, logits: Any) -> None:
 
 
 @program
-def classify_representations(asked, features, describing, classifier):  # type: ignore[no-untyped-def]
-    """Logits [Q] of events from the representations of their ends and their features."""
+def classify_representations(  # type: ignore[no-untyped-def]
+    asked, features, counting, describing, sketching, head, classifier
+):
+    """`classify` from the representations of both ends and the features."""
     z, _, _ = represent(asked, describing)
     described = empty_rows(len(z) // 2, len(classifier.centre), z)
     _standardise(z, features, classifier.centre, classifier.scale, described)
@@ -375,7 +378,7 @@ def classify_representations(asked, features, describing, classifier):  # type: 
     logits = np.zeros(len(described), dtype=z.dtype)
     second = linear(first, classifier.second, classifier.second_bias)
     _add_weighed(second, classifier.third, classifier.third_bias, logits)
-    return logits
+    return link(asked, len(logits), describing, sketching, head), logits
 
 
 @fast

@@ -170,8 +170,20 @@ class Model(nn.Module):
         features: NDArray[np.float32] | None = None,
     ) -> Tensor:
         """Logits [Q] of the rare label of events src -> dst at each time, with features [Q, f] where it takes them."""
-        past, _ = self._ends(where, src, dst, times)
-        return self._program().classify(classifier, past, self._own_columns(features, len(past) // 2))
+        return self.score_and_classify(where, classifier, src, dst, times, features)[1]
+
+    def score_and_classify(
+        self,
+        where: State | Trace,
+        classifier: EventClassifier,
+        src: Numbers,
+        dst: Numbers,
+        times: Numbers,
+        features: NDArray[np.float32] | None = None,
+    ) -> tuple[Tensor, Tensor]:
+        """What `score` and `classify` give, at little more than the cost of the first."""
+        past, size = self._ends(where, src, dst, times)
+        return self._program().classify(classifier, past, self._own_columns(features, size))
 
     def describe_events(
         self,
@@ -182,8 +194,8 @@ class Model(nn.Module):
         features: NDArray[np.float32] | None = None,
     ) -> Tensor:
         """[Q, D] what is known of events just before they happen, in the columns of `description`; NaN: never was."""
-        past, _ = self._ends(where, src, dst, times)
-        return self._program().describe_events(past, self._own_columns(features, len(past) // 2))
+        past, size = self._ends(where, src, dst, times)
+        return self._program().describe_events(past, self._own_columns(features, size))
 
     def _own_columns(self, features: NDArray[np.float32] | None, size: int) -> Tensor | None:
         """What a classifier is told of the features [Q, f] of events."""

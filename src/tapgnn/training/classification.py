@@ -36,7 +36,7 @@ from tapgnn.evaluation.metrics import (
 )
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
-from tapgnn.training.fact_classifier import choose_shift, fit_facts, logits_of
+from tapgnn.training.fact_classifier import choose_shift, forward_test
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
@@ -153,8 +153,8 @@ def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Prot
     return _judge(classifier, protocol, walks, (train[1], kept[1].labels, truth), valid_logits, scores, test.time)
 
 
-def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[EventClassifier, Floats, bool]:
-    """The classifier with or without walk sketches, whichever has the lower log-loss on validation.
+def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[FactClassifier, Floats, bool]:
+    """The classifier with or without walk sketches, whichever predicts later events better in log-loss.
 
     Also its logits on validation, and whether it uses them.
     """
@@ -163,13 +163,13 @@ def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tupl
     choices = [(False, without), (True, np.sort(np.concatenate([without, columns["walks"]])))]
     found = []
     for walks, used in choices if len(columns["walks"]) else choices[:1]:
-        classifier = fit_facts(train.rows, train.labels, used, seed, train.odds)
-        logits = logits_of(classifier, valid.rows)
-        found.append((float(log_loss(valid.labels, logits).mean()), walks, classifier, logits))
-    _, walks, classifier, logits = min(found, key=lambda choice: choice[0])
-    shift = choose_shift(logits - np.log(valid.odds), valid.labels)
-    classifier.shift += shift
-    return classifier, logits + shift, walks
+        classifier, tested = forward_test((train.rows, train.labels), (valid.rows, valid.labels), used, seed)
+        found.append((sum(period.loss() for period in tested), walks, classifier, tested))
+    _, walks, classifier, tested = min(found, key=lambda choice: choice[0])
+    shift = choose_shift(tested)
+    # What the sample of the training events that was kept does to the odds is taken back.
+    classifier.shift += shift + np.log(train.odds)
+    return classifier, tested[-1].logits + shift + np.log(train.odds), walks
 
 
 def column_groups(model: Model) -> dict[str, Ints]:

@@ -8,6 +8,8 @@ period are too few to choose an epoch by.
 from __future__ import annotations
 
 import math
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,7 +17,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from tapgnn.evaluation.metrics import log_loss
+from tapgnn.evaluation.metrics import log_loss, sigmoid
 from tapgnn.events import Floats, Ints
 from tapgnn.model import FactClassifier
 from tapgnn.model.event_classifier import MEMBERS
@@ -23,19 +25,14 @@ from tapgnn.model.event_classifier import MEMBERS
 RATE, DECAY, BATCH, EPOCHS = 3e-3, 1e-2, 256, 8
 # Common events in the sample of a member for each rare one, and at least.
 COMMON_PER_RARE, COMMON_AT_LEAST = 30, 20_000
-# Consecutive parts of the validation events, each of which tests a correction fitted on the others.
-FOLDS = 5
+# Where earlier training parts end, as shares of the training events: each is tested on what follows, up to the next.
+EARLIER = (0.5, 0.75)
 # Descriptions that are encoded at a time.
 PIECE = 8_192
 
 
-def fit_facts(
-    rows: NDArray[np.float32], labels: Ints, used: Ints, seed: int, odds: float = 1.0, members: int = MEMBERS
-) -> FactClassifier:
-    """A classifier on the columns `used` of the descriptions rows [n, D] of events with labels 0 or 1.
-
-    odds: of the rare label among all events, over those among these.
-    """
+def fit_facts(rows: NDArray[np.float32], labels: Ints, used: Ints, seed: int, members: int = MEMBERS) -> FactClassifier:
+    """A classifier on the columns `used` of the descriptions rows [n, D] of events with labels 0 or 1."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     classifier = FactClassifier(used, members=members)
@@ -47,7 +44,7 @@ def fit_facts(
         classifier.bias.fill_(math.log(len(rare) / kept))
     _train(classifier, rows, labels, samples, rng)
     with torch.no_grad():
-        classifier.bias.add_(math.log(odds * kept / len(common)))
+        classifier.bias.add_(math.log(kept / len(common)))
     return classifier.eval()
 
 
@@ -82,27 +79,55 @@ def logits_of(classifier: FactClassifier, rows: NDArray[np.float32]) -> Floats:
     return torch.cat(parts).double().numpy()
 
 
-def intercept(logits: Floats, labels: Ints) -> float:
+class Period(NamedTuple):
+    """Logits and labels [n] of the events of some period, by a classifier that was trained on earlier ones alone."""
+
+    logits: Floats
+    labels: Ints
+
+    def loss(self, shift: float = 0.0) -> float:
+        """The mean log-loss."""
+        return float(log_loss(self.labels, self.logits + shift).mean())
+
+
+def forward_test(
+    train: tuple[NDArray[np.float32], Ints], valid: tuple[NDArray[np.float32], Ints], used: Ints, seed: int
+) -> tuple[FactClassifier, list[Period]]:
+    """A classifier of the training events, tested on validation; before, others of earlier parts on what followed.
+
+    Each part has rows [n, D] and labels [n]. A period or an earlier part without both classes is left out. With few
+    rare events one period says little, and rare labels drift: what is chosen should hold in more than one.
+    """
+    rows, labels = train
+    tested = []
+    borders = [*(int(share * len(labels)) for share in EARLIER), len(labels)]
+    for end, until in pairwise(borders):
+        if _both(labels[:end]) and _both(labels[end:until]):
+            earlier = fit_facts(rows[:end], labels[:end], used, seed)
+            tested.append(Period(logits_of(earlier, rows[end:until]), labels[end:until]))
+    classifier = fit_facts(rows, labels, used, seed)
+    return classifier, [*tested, Period(logits_of(classifier, valid[0]), valid[1])]
+
+
+def choose_shift(tested: list[Period]) -> float:
+    """The correction of the intercept, fitted on all periods; 0 unless it helps in each, fitted on the others."""
+    for place, period in enumerate(tested):
+        others = [*tested[:place], *tested[place + 1 :]]
+        if not others or period.loss(_intercept(others)) >= period.loss():
+            return 0.0
+    return _intercept(tested)
+
+
+def _intercept(tested: list[Period]) -> float:
     """What added to the logits makes their probabilities sum to the number of rare labels (Newton's method)."""
-    shift, wanted = 0.0, labels.sum() + 0.5
+    logits = np.concatenate([period.logits for period in tested])
+    shift, wanted = 0.0, sum(int(period.labels.sum()) for period in tested)
     for _ in range(50):
-        chance = 1.0 / (1.0 + np.exp(-(logits + shift)))
-        step = (wanted - chance.sum()) / max((chance * (1.0 - chance)).sum(), 1e-9)
+        probability = sigmoid(logits + shift)
+        step = (wanted - probability.sum()) / max((probability * (1.0 - probability)).sum(), 1e-9)
         shift += float(np.clip(step, -1.0, 1.0))
     return shift
 
 
-def choose_shift(logits: Floats, labels: Ints) -> float:
-    """The correction of the intercept that validation asks for, 0 where it would not predict held-out parts better.
-
-    Each of some consecutive parts of the validation events tests what the others ask for. The gain must be larger than
-    its standard error: with few rare events a correction is mostly chance.
-    """
-    gains = np.empty(len(labels))
-    for part in np.array_split(np.arange(len(labels)), FOLDS):
-        others = np.ones(len(labels), dtype=bool)
-        others[part] = False
-        shift = intercept(logits[others], labels[others])
-        gains[part] = log_loss(labels[part], logits[part]) - log_loss(labels[part], logits[part] + shift)
-    error = float(gains.std()) / math.sqrt(len(gains))
-    return intercept(logits, labels) if gains.mean() > error else 0.0
+def _both(labels: Ints) -> bool:
+    return bool(0 < labels.sum() < len(labels))

@@ -4,13 +4,21 @@ import numpy as np
 from hypothesis import given
 
 from tapgnn import Events
-from tapgnn.model.features.node_statistics import COUNT, RECENT, empty_statistics
+from tapgnn.model.features.node_statistics import COUNT, empty_statistics
+from tapgnn.model.features.node_statistics import RECENT as STATISTICS
 from tapgnn.model.features.recent_partners import (
+    AT,
+    BEGAN,
     COUNTS,
+    FIRST,
+    KEY,
     MET,
+    NEW,
     OWN_EVENTS,
     PAIR_FACTS,
     PAUSE,
+    RECENT,
+    SLOT,
     TICKS,
     empty_partners,
     fold_partners,
@@ -22,17 +30,19 @@ from tapgnn.vocabulary import hash_ids
 
 from ...streams import streams
 
+RATE = np.log(2) / np.array([3.0, 20.0])
+
 
 def rows_after(log, slots):
     """Rows [N, .] of partners, and messages [N], of every node of a log after its last event."""
     view, nodes = unfold(log), len(log.vocabulary)
-    carried = np.tile(empty_partners(slots), (len(view.nodes), 1))
+    carried = np.tile(empty_partners(slots, len(RATE)), (len(view.nodes), 1))
     carried[:, 0] = partner_keys(log.vocabulary.hashes())[view.nodes]
-    counts = np.zeros((view.size, RECENT))
+    counts = np.zeros((view.size, STATISTICS))
     counts[:, COUNT] = view.degree()
     rows = np.empty((view.size, carried.shape[1]))
-    fold_partners(view, view.owner(), view.seen, counts, carried, rows)
-    known, received = np.tile(empty_partners(slots), (nodes, 1)), np.zeros(nodes)
+    fold_partners(view, view.owner(), view.seen, RATE, counts, carried, rows)
+    known, received = np.tile(empty_partners(slots, len(RATE)), (nodes, 1)), np.zeros(nodes)
     known[:, 0] = partner_keys(log.vocabulary.hashes())
     known[view.nodes], received[view.nodes] = rows[view.chain[1:] - 1], counts[view.chain[1:] - 1, COUNT]
     return known, received
@@ -43,7 +53,8 @@ def facts_of(log, slots, src, dst, time):
     statistics = np.tile(empty_statistics(0), (2 * len(src), 1))
     statistics[:, COUNT] = np.concatenate([received[src], received[dst]])
     facts = np.empty((len(src), PAIR_FACTS))
-    pair_facts(known[np.concatenate([src, dst])], statistics, time, np.full(len(src), float(len(log))), 1.0, facts)
+    ends, seen = known[np.concatenate([src, dst])], np.full(len(src), float(len(log)))
+    pair_facts(ends, statistics, time, seen, 1.0, len(RATE), facts)
     return facts
 
 
@@ -51,7 +62,8 @@ def expected_facts(log, u, v, time):
     """The same by its definition, straight from the log."""
     forth, back = (log.src == u) & (log.dst == v), (log.src == v) & (log.dst == u)
     both = np.flatnonzero(forth | back)
-    facts = np.zeros(PAIR_FACTS)
+    facts = np.full(PAIR_FACTS, np.nan)
+    facts[MET] = facts[COUNTS] = facts[COUNTS + 1] = 0.0
     if len(both):
         last = log.time[both[-1]]
         later = log.time > last
@@ -87,12 +99,42 @@ def test_a_hub_forgets_but_its_customers_remember():
 def test_the_partner_that_was_silent_longest_gives_way():
     log = Events.from_arrays(["a"] * 5, ["b", "c", "b", "d", "e"], np.arange(5.0))
     known, _ = rows_after(log, 2)
-    kept = known[log.vocabulary.rows(["a"])[0], 1::6]
+    kept = known[log.vocabulary.rows(["a"])[0], RECENT + len(RATE) + KEY :: SLOT]
     assert set(kept) == set(partner_keys(hash_ids(["d", "e"])))
 
 
 def test_nodes_that_nobody_knows_have_not_met():
-    rows = np.tile(empty_partners(3), (2, 1))
+    rows = np.tile(empty_partners(3, len(RATE)), (2, 1))
     facts = np.empty((1, PAIR_FACTS))
-    pair_facts(rows, np.tile(empty_statistics(0), (2, 1)), np.ones(1), np.ones(1), 1.0, facts)
-    assert (facts == 0).all()
+    pair_facts(rows, np.tile(empty_statistics(0), (2, 1)), np.ones(1), np.ones(1), 1.0, len(RATE), facts)
+    assert (facts[0, [MET, COUNTS, COUNTS + 1]] == 0).all()
+    assert np.isnan(facts[0, [PAUSE, TICKS, OWN_EVENTS, OWN_EVENTS + 1]]).all()
+
+
+@given(streams())
+def test_with_slots_for_everybody_new_partners_and_the_first_event_are_exact(log):
+    known, _ = rows_after(log, len(log.vocabulary))
+    seen = np.searchsorted(log.time, log.time, side="right")
+    for node in range(len(log.vocabulary)):
+        row, met = known[node], set()
+        own = np.flatnonzero((log.src == node) | (log.dst == node))
+        new, recent = np.zeros(2), np.zeros(len(RATE))
+        for event in own:
+            ends = [(0, log.dst[event])] if log.src[event] == node else []
+            ends += [(1, log.src[event])] if log.dst[event] == node else []
+            for role, partner in ends:
+                if partner not in met:
+                    met.add(partner)
+                    new[role] += 1
+                    recent += np.exp(-RATE * (seen[own[-1]] - seen[event]))
+        assert row[FIRST] == log.time[own[0]]
+        assert (row[BEGAN], row[AT]) == (seen[own[0]], seen[own[-1]])
+        np.testing.assert_array_equal(row[NEW : NEW + 2], new)
+        np.testing.assert_allclose(row[RECENT : RECENT + len(RATE)], recent, rtol=1e-12)
+
+
+def test_a_partner_that_was_forgotten_is_new_again():
+    log = Events.from_arrays(["a"] * 4, ["b", "c", "d", "b"], np.arange(4.0))
+    for slots, new in ((2, 4), (3, 3)):
+        known, _ = rows_after(log, slots)
+        assert known[log.vocabulary.rows(["a"])[0], NEW] == new

@@ -58,9 +58,7 @@ def event_facts(past, partners, time, seen, unit, rate, facts):  # type: ignore[
 
 
 @compiled
-def _count_ends(
-    past: Any, partners: Any, time: Any, seen: Any, unit: Any, rate: Any, width: Any, facts: Any
-) -> None:
+def _count_ends(past: Any, partners: Any, time: Any, seen: Any, unit: Any, rate: Any, width: Any, facts: Any) -> None:
     """Fill the columns of both ends with the numbers whose logarithms they are."""
     size, rates = len(facts), len(rate)
     for row in range(2 * size):
