@@ -317,7 +317,7 @@ class TAPGNN:
 
 def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:
     """The classifier with these weights, each of them checked."""
-    classifier = EventClassifier(2 * config.width + config.edge_features)
+    classifier = EventClassifier(2 * config.width + config.feature_width)
     weights = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
     check_tensors(weights, classifier.state_dict())
     for name, tensor in weights.items():

@@ -236,11 +236,15 @@ class Model(nn.Module):
             raise ConfigError(
                 "the events number their ids apart from the model; build them with vocabulary=model.vocabulary"
             )
-        if events.feature_width != self.config.edge_features:
+        if events.feature_width != self.config.feature_width:
             raise ConfigError(
-                f"the model expects {self.config.edge_features} features per event, these events have "
+                f"the model expects {self.config.feature_width} features per event, these events have "
                 f"{events.feature_width}; pass the features it was trained with"
             )
+        if events.features is not None and self.config.edge_categories:
+            codes = events.features[:, self.config.edge_features :]
+            if not ((codes >= 0) & (codes < np.array(self.config.edge_categories))).all():
+                raise ConfigError("a code of a category is out of range; encode the columns with the model's encoder")
 
 
 def _array(values: Numbers, kind: type) -> Any:
