@@ -65,7 +65,7 @@ from tapgnn.model.files import (
 )
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, score_events, train_classifier
-from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
+from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings, TrainingParameters
 from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
 
@@ -75,11 +75,11 @@ FILE = "estimator.safetensors"
 
 
 @dataclass(eq=False)
-class TAPGNN:
+class TAPGNN(TrainingParameters):
     """Temporal Aggregation and Propagation Graph Neural Network.
 
     preset, and the options of it that are not None, give the model; the others how it is trained. See `Config` and
-    `Settings` for their meaning.
+    `TrainingParameters` for their meaning.
 
     >>> rng = np.random.default_rng(0)
     >>> log = Events.from_arrays(rng.integers(0, 30, 600), rng.integers(30, 60, 600), np.arange(600.0))
@@ -94,18 +94,6 @@ class TAPGNN:
     width: int | None = None
     dropout: float | None = None
     options: dict[str, Any] | None = None
-    epochs: int = 8
-    patience: int = 3
-    validations: int = 2
-    chunk: int = 512
-    negatives: int = 1
-    learning_rate: float = 3e-3
-    block_rate: float = 1 / 3
-    vector_rate: float = 1 / 30
-    weight_decay: float = 1e-5
-    clip: float = 1.0
-    cold_weight: float = 0.0
-    seed: int = 0
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` is there for scikit-learn and changes nothing."""
