@@ -11,6 +11,23 @@ from tapgnn import Config, Events, Model, State, Vocabulary
 KERNEL_NAMES = ("gcn", "mean", "pool", "attention", "adaptive")
 
 
+CODES = 3
+
+
+def random_features(rng, size, features):
+    """Numbers [size, features], the last of them a code of a category where there are several; None for no features."""
+    vectors = rng.normal(size=(size, features)) if features else None
+    if features > 1:
+        vectors[:, -1] = rng.integers(0, CODES, size)
+    return vectors
+
+
+def feature_widths(features):
+    """The options of a model that takes `random_features`."""
+    several = features > 1
+    return {"edge_features": features - several, "edge_categories": (CODES,) if several else ()}
+
+
 @st.composite
 def streams(draw, max_events=40, features=0):
     """Time-sorted events over few nodes and few instants."""
@@ -21,7 +38,7 @@ def streams(draw, max_events=40, features=0):
     # The range of ids grows along the stream, so that later chunks bring nodes never seen before.
     reach = np.linspace(1, nodes, size).astype(int)
     src, dst = rng.integers(0, reach), rng.integers(0, reach)
-    vectors = rng.normal(size=(size, features)) if features else None
+    vectors = random_features(rng, size, features)
     return Events.from_arrays(src, dst, time, features=vectors)
 
 

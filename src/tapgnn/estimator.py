@@ -6,7 +6,11 @@
     model.rank(src, time, k)                    the likeliest destinations
     model.embed(nodes, times)                   z(v,t), at any time
     model.evaluate(later)                       how good it is on later events, beside the trivial methods
+    model.fit_classifier(events)                learn the label; model.classify(later), model.predict_proba(table)
     model.save(folder); TAPGNN.load(folder)
+
+Events are `Events` or a table (a pandas or polars frame, a pyarrow table, a TemporalData, a list of dicts), whose
+columns the schema explains: found, or given to `fit`.
 
 Ids are the user's own; a bare string or integer is one id. A node never seen before is a normal case. Times are numbers
 in the unit of the log, or datetimes where the log has them. The parameters follow scikit-learn's protocol
@@ -38,17 +42,28 @@ from tapgnn.data.arguments import (
     rows_of,
     seconds_of,
 )
+from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.frames import frame_events, frame_schema
 from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
+from tapgnn.data.schema import Schema
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import measure_trained
-from tapgnn.events import Events
+from tapgnn.events import Events, Ints
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
-from tapgnn.model.files import load_state, pack_tensors, read_file, refusing, restore_classifier, unpack_tensors
+from tapgnn.model.files import (
+    SCHEMA,
+    load_state,
+    pack_tensors,
+    read_file,
+    refusing,
+    restore_classifier,
+    unpack_tensors,
+)
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, score_events, train_classifier
-from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings
+from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings, TrainingParameters
 from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
 
@@ -58,11 +73,11 @@ FILE = "estimator.safetensors"
 
 
 @dataclass(eq=False)
-class TAPGNN:
+class TAPGNN(TrainingParameters):
     """Temporal Aggregation and Propagation Graph Neural Network.
 
     preset, and the options of it that are not None, give the model; the others how it is trained. See `Config` and
-    `Settings` for their meaning.
+    `TrainingParameters` for their meaning.
 
     >>> rng = np.random.default_rng(0)
     >>> log = Events.from_arrays(rng.integers(0, 30, 600), rng.integers(30, 60, 600), np.arange(600.0))
@@ -77,18 +92,6 @@ class TAPGNN:
     width: int | None = None
     dropout: float | None = None
     options: dict[str, Any] | None = None
-    epochs: int = 8
-    patience: int = 3
-    validations: int = 2
-    chunk: int = 512
-    negatives: int = 1
-    learning_rate: float = 3e-3
-    block_rate: float = 1 / 3
-    vector_rate: float = 1 / 30
-    weight_decay: float = 1e-5
-    clip: float = 1.0
-    cold_weight: float = 0.0
-    seed: int = 0
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` is there for scikit-learn and changes nothing."""
@@ -129,18 +132,25 @@ class TAPGNN:
 
     def fit(
         self,
-        events: Events,
-        valid: Events | None = None,
+        events: Any,
+        valid: Any = None,
         *,
+        schema: Schema | None = None,
         listener: Listener | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
     ) -> TAPGNN:
         """Learn future links from a log; without `valid`, its last 15 % choose the weights.
 
-        With a checkpoint folder every epoch is written there, and `resume` goes on from it. Afterwards the model has
-        observed `events` (and not `valid`, where it was given).
+        Events, or a table that the schema explains (found where none is given). With a checkpoint folder every epoch is
+        written there, and `resume` goes on from it. Afterwards the model has observed `events` (and not `valid`, where
+        it was given).
         """
+        if not isinstance(events, Events):
+            schema = frame_schema(events)[0] if schema is None else schema
+            events, _ = frame_events(events, schema=schema)
+        if valid is not None and not isinstance(valid, Events):
+            valid, _ = frame_events(valid, schema=schema, vocabulary=events.vocabulary)
         check_events(events)
         if valid is not None:
             check_events(valid, events.vocabulary)
@@ -149,8 +159,10 @@ class TAPGNN:
             chosen_on = split_strict(events).test
             train = events.slice(0, len(events) - len(chosen_on))
         settings = self.settings()
+        table = FittedSchema.fit(train, schema)
+        train, chosen_on = table.encode(train), table.encode(chosen_on)
         torch.manual_seed(settings.seed)
-        model = Model(self.config().fitted_to(train), events.vocabulary)
+        model = Model(self.config().fitted_to(train, table.categories), events.vocabulary)
         training = LinkTraining(model, train, chosen_on, settings)
         if checkpoint is not None and resume:
             load_checkpoint(training, checkpoint)
@@ -158,9 +170,8 @@ class TAPGNN:
         # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)
         self.model_ = model
+        self.table_ = table
         self.classifier_: EventClassifier | None = None
-        # How the log was read, for a program that will read later events alike.
-        self.reading_: dict[str, Any] | None = None
         self.log_: GrowingLog | None = GrowingLog()
         self.state_: State = model.empty_state()
         self.candidates_ = candidates(train)
@@ -172,19 +183,37 @@ class TAPGNN:
         self._check_fitted()
         return self.model_.vocabulary
 
-    def observe(self, events: Events) -> TAPGNN:
+    @property
+    def schema(self) -> Schema:
+        """What the columns of the table mean."""
+        self._check_fitted()
+        return self.table_.schema
+
+    def read(self, table: Any) -> tuple[Events, Ints]:
+        """The events of a table, as the log that the model was fitted on was read, and the row of each."""
+        return self.table_.read(table, self.vocabulary)
+
+    def _encoded(self, events: Any) -> Events:
+        """Events, or a table of them, as the model takes them."""
+        vocabulary = self.vocabulary
+        if not isinstance(events, Events):
+            events, _ = self.read(events)
+        check_events(events, vocabulary)
+        return self.table_.encode(events)
+
+    def observe(self, events: Any) -> TAPGNN:
         """Absorb events that are younger than all before."""
-        check_events(events, self.vocabulary)
+        encoded = self._encoded(events)
         with torch.no_grad():
-            for piece in events.chunks(4_096):
+            for piece in encoded.chunks(4_096):
                 _, self.state_ = self.model_.advance(piece, self.state_)
         if self.log_ is not None:
-            self.log_.append(events)
+            self.log_.append(encoded)
         return self
 
-    def remember(self, events: Events) -> TAPGNN:
+    def remember(self, events: Any) -> TAPGNN:
         """Give a loaded model the log of all that it has observed, so that it can be asked about the past again."""
-        check_events(events, self.vocabulary)
+        events = self._encoded(events)
         end = float(events.time[-1]) if len(events) else -np.inf
         if end != self.state_.clock or len(events) != self.state_.events:
             raise EventError(
@@ -239,14 +268,13 @@ class TAPGNN:
         names = self.model_.vocabulary.ids
         return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), probability, strict=True)]
 
-    def evaluate(self, events: Events, seed: int = 0) -> dict[str, dict[str, float]]:
+    def evaluate(self, events: Any, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every metric of the strict protocol on events younger than all observed, by method, this model first.
 
         The events are not absorbed. To train and test along one log, and over several seeds, see
         `tapgnn.evaluation`.
         """
-        self._check_fitted()
-        check_events(events)
+        events = self._encoded(events)
         if not len(events):
             raise EventError("there are no events to evaluate on; pass at least one that is younger than all observed")
         check_seed(seed)
@@ -255,27 +283,32 @@ class TAPGNN:
                 "the log, from which negatives are drawn, was not saved with the model; "
                 "call remember(log) with the log that it was fitted on"
             )
-        check_events(events, self.model_.vocabulary)
         found = measure_trained(self.model_, self.state_, self.log_.events(), events, "strict", seed)
         return {name: results.metrics for name, results in found.items()}
 
-    def fit_classifier(self, events: Events) -> Classification:
+    def fit_classifier(self, events: Any) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
-        check_events(events, self.vocabulary)
-        found = train_classifier(self.model_, events, self.seed)
+        found = train_classifier(self.model_, self._encoded(events), self.seed)
         self.classifier_ = found.classifier
         return found
 
     @torch.no_grad()
-    def classify(self, events: Events) -> NDArray[np.float64]:
+    def classify(self, events: Any) -> NDArray[np.float64]:
         """The probability [E] of the rare label for each of these events, each seen just before it happens.
 
-        The events must be younger than what was observed; they are not absorbed.
+        The events must be younger than what was observed; they are not absorbed. For a table the answer is in the order
+        of its rows.
         """
-        check_events(events, self.vocabulary)
+        self._check_fitted()
         if self.classifier_ is None:
             raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
-        return score_events(self.classifier_, self.model_, self.state_.copy(), events)
+        log, order = (events, None) if isinstance(events, Events) else self.read(events)
+        scores = score_events(self.classifier_, self.model_, self.state_.copy(), self._encoded(log))
+        if order is None:
+            return scores
+        in_order = np.empty_like(scores)
+        in_order[order] = scores
+        return in_order
 
     def save(self, folder: str | Path) -> str:
         """Write model, state and classifier into a folder; returns the model's hash."""
@@ -285,14 +318,19 @@ class TAPGNN:
         tensors = {"candidates": torch.from_numpy(self.candidates_)}
         if self.classifier_ is not None:
             tensors |= {f"classifier.{name}": tensor for name, tensor in self.classifier_.state_dict().items()}
-        about = {"params": plain(self.get_params()), "reading": self.reading_}
-        return save_model(self.model_, folder, self.state_, {FILE: pack_tensors(tensors, about)})
+        more = {FILE: pack_tensors(tensors, {"params": plain(self.get_params())}), SCHEMA: self.table_.to_json()}
+        return save_model(self.model_, folder, self.state_, more)
 
     @classmethod
     def load(cls, folder: str | Path) -> TAPGNN:
         """Read what `save` wrote."""
         path, model = Path(folder) / FILE, load_model(folder)
         state = load_state(folder, model)
+        with refusing(Path(folder) / SCHEMA):
+            table = FittedSchema.from_json(read_file(folder, SCHEMA))
+            numbers, sizes = table.encoder.widths
+            if (numbers, sizes) != (model.config.edge_features, model.config.edge_categories):
+                raise ConfigError("the encoders do not fit the model")
         tensors, about = unpack_tensors(path, read_file(folder, FILE))
         with refusing(path):
             found = cls(**about["params"])
@@ -306,8 +344,7 @@ class TAPGNN:
                 raise ConfigError(f"candidates are not ascending rows of a vocabulary of {nodes}")
             saved = {name.removeprefix("classifier."): tensor for name, tensor in tensors.items()}
             found.classifier_ = restore_classifier(saved, model) if saved else None
-            found.reading_ = about["reading"]
-        found.model_, found.state_, found.log_ = model, state, None
+        found.model_, found.state_, found.table_, found.log_ = model, state, table, None
         return found
 
     def _check_fitted(self) -> None:

@@ -7,7 +7,7 @@ import torch
 
 from tapgnn.model.backend import COMPILED, PLAIN
 
-from ..streams import KERNEL_NAMES, tiny_model
+from ..streams import KERNEL_NAMES, feature_widths, tiny_model
 
 # Without gradients the compiled backend serves from arrays, compiled whole for few events and interpreted for many.
 FORMS = {
@@ -40,7 +40,7 @@ def running(model, form, monkeypatch):
 
 def make_model(name, vocabulary, features=0, node_features=0, dtype=torch.float64, **changes):
     """One of the MODELS, in a type, with node features for half of its nodes where it takes them."""
-    options = {**MODELS[name], "edge_features": features, "node_features": node_features, **changes}
+    options = {**MODELS[name], **feature_widths(features), "node_features": node_features, **changes}
     model = tiny_model(vocabulary=vocabulary, **options)
     if node_features:
         known = len(vocabulary) // 2

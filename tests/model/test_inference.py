@@ -12,7 +12,16 @@ from tapgnn.model import FactClassifier, RepresentationClassifier, inference
 from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.inference import FEW, Inference
 
-from ..streams import KERNEL_NAMES, assert_same_state, cuts, on_vocabulary, streams, tiny_model
+from ..streams import (
+    KERNEL_NAMES,
+    assert_same_state,
+    cuts,
+    feature_widths,
+    on_vocabulary,
+    random_features,
+    streams,
+    tiny_model,
+)
 
 PAPER = {"roles": False, "self_connection": False, "statistics": False, "sketch_width": 0, "head": "dot"}
 CONFIGURATIONS = {
@@ -35,7 +44,7 @@ CONFIGURATIONS = {
 
 def classifiers_of(model):
     """Both classifiers with weights, scales and intervals drawn at random."""
-    represented = RepresentationClassifier(2 * model.config.width + model.config.edge_features).double().eval()
+    represented = RepresentationClassifier(2 * model.config.width + len(model.description["features"])).double().eval()
     for tensor in (represented.centre, represented.scale):
         tensor.copy_(torch.rand(len(tensor)) + 0.5)
     columns = sum(map(len, model.description.values()))
@@ -94,7 +103,7 @@ def test_arrays_give_the_numbers_of_tensors(few, changes, features, data, kernel
     events = data.draw(streams(max_events=24, features=features))
     known = data.draw(st.integers(0, len(events.vocabulary)))
     vocabulary = Vocabulary(events.vocabulary.ids[:known])
-    model = described(tiny_model(kernel, vocabulary, **changes, edge_features=features))
+    model = described(tiny_model(kernel, vocabulary, **changes, **feature_widths(features)))
     vocabulary.add(events.vocabulary.ids[known:])
     pieces = [on_vocabulary(piece, vocabulary) for piece in data.draw(cuts(events))]
     with pytest.MonkeyPatch.context() as patch:
@@ -106,7 +115,7 @@ def crowd(size=400, features=0):
     """Many events among few nodes, with ties."""
     rng = np.random.default_rng(0)
     time = np.sort(rng.integers(0, 300, size)) + 1e9
-    vectors = rng.normal(size=(size, features)) if features else None
+    vectors = random_features(rng, size, features)
     return Events.from_arrays(*rng.integers(0, 20, (2, size)), time, vectors)
 
 

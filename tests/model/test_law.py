@@ -13,7 +13,7 @@ from tapgnn import Events
 from tapgnn.model import FactClassifier
 from tapgnn.model.backend import COMPILED, PLAIN
 
-from ..streams import KERNEL_NAMES, assert_same_state, cuts, streams, tiny_model
+from ..streams import KERNEL_NAMES, assert_same_state, cuts, feature_widths, random_features, streams, tiny_model
 from .forms import FORMS, MODELS, TOLERANCE, make_model, running
 
 every_form = pytest.mark.parametrize("form", FORMS)
@@ -65,7 +65,7 @@ def crowd(features):
     """Many events among few nodes, with ties."""
     rng = np.random.default_rng(0)
     size = 400
-    vectors = rng.normal(size=(size, features)) if features else None
+    vectors = random_features(rng, size, features)
     time = np.sort(rng.integers(0, 300, size)) + 1e9
     return Events.from_arrays(*rng.integers(0, 20, (2, size)), time, vectors)
 
@@ -135,7 +135,7 @@ def test_both_backends_give_the_same_gradients(kernel, features):
     first, chunk, *_ = events.chunks(30)
     found = []
     for backend in (COMPILED, PLAIN):
-        model = tiny_model(kernel, events.vocabulary, edge_features=features)
+        model = tiny_model(kernel, events.vocabulary, **feature_widths(features))
         model.backend = backend
         _, state = model.advance(first, model.empty_state())
         trace, _ = model.advance(chunk, state)

@@ -91,7 +91,12 @@ def fraud(rng: np.random.Generator, events: int = 30_000) -> dict[str, Any]:
     labels = (rng.random(events) < 0.012).astype(np.int64)
     scores = 1 / (1 + np.exp(4.0 - 3.2 * labels - 1.1 * rng.standard_normal(events)))
     areas = {"auc": metrics.auc(labels, scores), "ap": metrics.average_precision(labels, scores)}
-    return {"labels": labels, "scores": scores, **areas}
+    times = 1.7e9 + 60.0 * np.arange(events)
+    alerts = {
+        f"{budget:.1%} of events": {"precision": 0.9 - 30 * budget, "recall": 40 * budget} for budget in (0.001, 0.01)
+    }
+    methods = {"classifier": areas, "gradient-boosted trees on the row": {"auc": 0.61, "ap": 0.03}}
+    return {"labels": labels, "scores": scores, "times": times, **areas, "alerts": alerts, "methods": methods}
 
 
 def _scores(rng: np.random.Generator, labels: NDArray[Any]) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:

@@ -246,3 +246,10 @@ def test_negative_types_have_a_table_of_their_own() -> None:
     assert "AUC, seen nodes" not in heads["Results on the test period"]
     assert {"AUC, seen nodes", "AUC, inductive negatives"} <= set(heads["Results by node and negative type"])
     assert page.find("negative-types") is not None
+
+
+def test_classification_leads_with_alert_budgets_and_the_methods_beside_it() -> None:
+    text = render_report(RUN)
+    assert re.findall(r'<section id="([a-z-]+)"', text)[0] == "classification"
+    assert "0.1% of events" in text
+    assert "gradient-boosted trees on the row" in text

@@ -99,15 +99,27 @@ class TableEncoder:
     def encode(self, columns: Columns) -> NDArray[np.float32]:
         """Features [E, f]; a column that is not given is missing in every row."""
         size = len(next(iter(columns.values()))) if columns else 0
-        values = np.empty((len(self.numbers), size))
+        values = np.full((len(self.numbers), size), np.nan)
         for place, name in enumerate(self.numbers):
-            values[place] = columns.get(name, np.nan)
+            # A column of gaps alone may hold None.
+            if name in columns and columns[name].dtype != object:
+                values[place] = columns[name]
         features = np.empty((size, 2 * len(self.numbers) + len(self.categories)), dtype=np.float32)
         _encode_numbers(values, *self._scales, features)  # type: ignore[attr-defined]
         for place, (name, codes) in enumerate(self._codes.items(), start=2 * len(self.numbers)):  # type: ignore[attr-defined]
             given = columns.get(name)
             features[:, place] = MISSING if given is None else [codes.get(value, OTHER) for value in given.tolist()]
         return features
+
+    def dense(self, columns: Columns) -> NDArray[np.float32]:
+        """Features [E, .] for methods that take numbers only: a column of zeros and ones for every code."""
+        features = self.encode(columns)
+        numbers, sizes = self.widths
+        codes = features[:, numbers:].astype(np.int64)
+        return np.concatenate(
+            [features[:, :numbers], *(np.eye(size, dtype=np.float32)[codes[:, c]] for c, size in enumerate(sizes))],
+            axis=1,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""

@@ -7,7 +7,11 @@ AGG   numerator and denominator of one instant, relative to the largest alpha of
 PROP  m_i = max(m_{i-1}, m), both sums rescaled to it and added to the carried ones        read  numerator / denominator
 
 The paper's appendix drops the carried numerator and lets exp overflow. The state is (m, numerator, denominator), to
-which a message contributes (0, w value_u, w), w = exp(alpha_uv - m). On arrays AGG, PROP and read are one loop.
+which a message contributes (0, w value_u, w), w = exp(alpha_uv - m). Compiled, AGG, PROP and read are one loop, whose
+gradients are running sums too: with L_i = log of the denominator, g_i the gradient of h_i, and F_i and G_i the sums of
+exp(L_i - L_k) g_k and of exp(L_i - L_k) g_k . h_k over the later temporal nodes k of the chain, i included,
+
+    grad value_u = exp(alpha_uv - L_i) F_i         grad alpha_uv = exp(alpha_uv - L_i) (F_i . value_u - G_i)
 """
 
 from typing import Any
@@ -15,10 +19,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import leaky_relu
 
 from tapgnn.compiled.jit import compiled, fast, program
-from tapgnn.compiled.parallel import parallel
+from tapgnn.compiled.parallel import parallel, view
 from tapgnn.compiled.products import empty_rows
 from tapgnn.kernels.flow import Flow
 from tapgnn.kernels.kernel import Kernel, Messages, add_up, ratio
@@ -48,7 +53,11 @@ class Attention(Kernel):
 
     def scan(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow, carried: Tensor) -> tuple[Tensor, Tensor]:
         """AGG, PROP, read."""
-        scans, alpha = flow.scans, self._alpha(value, index, own, flow)
+        scans = flow.scans
+        if scans.softmax_mean is not None:
+            sent, heard = self.of_sender(value)[:, 0], self.of_receiver(own)[:, 0]
+            return scans.softmax_mean(value, sent, heard, index, flow.inbox, flow.chain, carried)
+        alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():
             nothing = alpha.new_full((flow.size, 1), -torch.inf)
             _, peak = scans.scan_max(alpha.unsqueeze(1), nothing, flow.inbox)
@@ -109,9 +118,40 @@ def scan_arrays(chunk, value, index, table, row, weight, carried):  # type: igno
     """`scan` on arrays; weight [2, d] has q_u and q_v."""
     query = weight.astype(value.dtype)
     sent, heard = _dots(value, query[0]), _dots(table, query[1])[row]
-    read, last = empty_rows(len(row), value.shape[1], value), carried.copy()
-    _softmax_chains(chunk.chain, value.shape[1], (chunk.inbox, index, sent, heard, value, last, read))
+    read, last, level = empty_rows(len(row), value.shape[1], value), carried.copy(), np.empty(len(row))
+    _softmax_chains(chunk.chain, value.shape[1], (chunk.inbox, index, sent, heard, value, last, read, level))
     return read, last
+
+
+def softmax_mean(
+    value: Tensor, sent: Tensor, heard: Tensor, index: Tensor, inbox: Tensor, chain: Tensor, carried: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Softmax-weighted means [T, d] along chains from carried [C, d + 2], and the last states, which have no gradient.
+
+    A message of temporal node i carries value[index_m] and scores LeakyReLU(sent[index_m] + heard_i).
+    """
+    return _SoftmaxMean.apply(value, sent, heard, index, inbox, chain, carried)  # type: ignore[no-untyped-call,no-any-return]
+
+
+class _SoftmaxMean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, *given: Tensor) -> tuple[Tensor, Tensor]:
+        value, sent, heard, index, inbox, chain, carried = given
+        read, last, level = value.new_empty(len(heard), value.shape[1]), carried.detach().clone(), np.empty(len(heard))
+        rows = map(view, (inbox, index, sent, heard, value, last, read))
+        _softmax_chains(view(chain), value.shape[1], (*rows, level))
+        ctx.save_for_backward(value, sent, heard, index, inbox, chain, read, torch.from_numpy(level))
+        ctx.mark_non_differentiable(last)
+        return read, last
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
+        value, sent, heard, *rest = ctx.saved_tensors
+        grads = [torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (value, sent, heard)]
+        arrays = tuple(map(view, (value, sent, heard, *rest, grad, *grads)))
+        _softmax_backward(arrays)
+        return (*grads, None, None, None, None)
 
 
 @fast
@@ -131,9 +171,9 @@ def _dots(rows: Any, query: Any) -> Any:
 def _softmax_chains(first: Any, last: Any, chain: Any, arrays: Any) -> None:
     """Read the temporal nodes of the chains first to last; row c of the states is replaced by the last of chain c.
 
-    A message scores LeakyReLU(sent[index_m] + heard_i).
+    level [T] is the logarithm of the denominator, free of the peak.
     """
-    inbox, index, sent, heard, value, states, read = arrays
+    inbox, index, sent, heard, value, states, read, level = arrays
     width = value.shape[1]
     for c in range(first, last):
         state = states[c]
@@ -150,10 +190,36 @@ def _softmax_chains(first: Any, last: Any, chain: Any, arrays: Any) -> None:
                 for j in range(width):
                     numerator[j] = kept * numerator[j] + weight * message[j]
                 kept = 1.0
+            level[i] = peak + np.log(denominator)
             share = 1.0 / denominator
             for j in range(width):
                 read[i, j] = share * numerator[j]
         state[0], state[-1] = peak, denominator
+
+
+@compiled
+def _softmax_backward(arrays: Any) -> None:
+    """Fill the gradients of value, sent and heard."""
+    value, sent, heard, index, inbox, chain, read, level, grad, grad_value, grad_sent, grad_heard = arrays
+    width = value.shape[1]
+    later, along = np.empty(width), 0.0
+    for c in range(len(chain) - 1):
+        for i in range(chain[c + 1] - 1, chain[c] - 1, -1):
+            kept = np.exp(level[i] - level[i + 1]) if i < chain[c + 1] - 1 else 0.0
+            along = kept * along if kept > 0 else 0.0
+            for j in range(width):
+                later[j] = (kept * later[j] if kept > 0 else 0.0) + grad[i, j]
+                along += grad[i, j] * read[i, j]
+            for m in range(inbox[i], inbox[i + 1]):
+                row = index[m]
+                score = sent[row] + heard[i]
+                weight, slope = np.exp(_leaky(score) - level[i]), -along
+                for j in range(width):
+                    slope += later[j] * value[row, j]
+                    grad_value[row, j] += weight * later[j]
+                slope *= weight if score > 0 else 0.2 * weight
+                grad_sent[row] += slope
+                grad_heard[i] += slope
 
 
 @compiled

@@ -31,12 +31,14 @@ class Scans:
     scan_max(value [T, d], initial [C, d], chain) -> running, last
     gather_sum(value [R, d], index [2E], weight [2E] or None, inbox) -> [T, d]
     adaptive_block    the adaptive kernel with the end of its block in one pass, where there is such a form
+    softmax_mean      the attention kernel in one pass, likewise
     """
 
     scan_sum: Callable[[Tensor, Tensor | None, Tensor, Tensor], tuple[Tensor, Tensor]]
     scan_max: Callable[[Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
     gather_sum: Callable[[Tensor, Tensor, Tensor | None, Tensor], Tensor]
     adaptive_block: Callable[[BlockWeights, Tensor, Links, bool], tuple[Tensor, Tensor]] | None = None
+    softmax_mean: Callable[..., tuple[Tensor, Tensor]] | None = None
 
     def scan_logsumexp(
         self, peak: Tensor, total: Tensor, initial_peak: Tensor, initial_total: Tensor, chain: Tensor

@@ -18,6 +18,7 @@ from tapgnn.compiled.adaptive_fused import adaptive_block
 from tapgnn.compiled.pair_score import plain_weigh_pairs, weigh_pairs
 from tapgnn.compiled.projection_fused import JoinWeights, join_rows, plain_join_rows
 from tapgnn.compiled.row_lookup import Rows, pick, plain_pick, plain_replace_rows, replace_rows
+from tapgnn.kernels.attention import softmax_mean
 from tapgnn.kernels.flow import Flow, Scans
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder, encode_statistics
 from tapgnn.model.features.walk_sketch import (
@@ -50,7 +51,7 @@ class Backend:
 
 COMPILED = Backend(
     compiled=True,
-    scans=Scans(scan_ops.scan_sum, scan_ops.scan_max, scan_ops.gather_sum, adaptive_block),
+    scans=Scans(scan_ops.scan_sum, scan_ops.scan_max, scan_ops.gather_sum, adaptive_block, softmax_mean),
     pick=pick,
     replace_rows=replace_rows,
     encode_statistics=encode_statistics,

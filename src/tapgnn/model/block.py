@@ -1,8 +1,10 @@
 """One AP block: transform (dense), AGG, PROP, read (Section 3.4), with what the presets add around it.
 
-    value  = W [h, cos(W_t t + b)] + W_e e             times a gate by role of the sender where `roles` is set
+    value  = W [h, cos(W_t t + b)] + W_e e + sum of c   times a gate by role of the sender where `roles` is set
     h_next = kernel(value)                             as in the paper
     h_next = LayerNorm(relu(own * h + kernel(value)))  with the self connection
+
+e are the numbers of an event, c the learned vectors of its categories.
 
 Dense products are the cost of everything, so there is one a block, and it runs on as few rows as there are: the first
 block transforms the distinct nodes of the chunk, and every block each distinct instant once. What tells roles apart,
@@ -29,7 +31,7 @@ class Chunk:
     flow           the unfolding
     instant [T]    row of `encoding` for each temporal node
     encoding [I, time_width]   cos(W t + b) of each instant
-    edge [E, f]    features of the events, or None
+    edge [E, f]    features of the events, numbers and then codes of categories, or None
     """
 
     flow: Flow
@@ -47,6 +49,12 @@ class Block(nn.Module):
         self.transform = nn.Linear(width, width)
         self.of_time = linear_or_none(config.time_width, width)
         self.of_edge = linear_or_none(config.edge_features, width)
+        self.of_category = nn.Embedding(sum(config.edge_categories), width) if config.edge_categories else None
+        if self.of_category is not None:
+            nn.init.normal_(self.of_category.weight, std=0.1)
+        first = torch.tensor([0, *config.edge_categories]).cumsum(0)[:-1]
+        self.register_buffer("first_code", first, persistent=False)
+        self.first_code: Tensor
         self.gate = nn.Parameter(torch.empty(2, width).normal_(1.0, 0.1)) if config.roles else None
         self.own = nn.Parameter(torch.ones(width)) if config.self_connection else None
         self.norm = nn.LayerNorm(width) if config.self_connection else None
@@ -73,11 +81,21 @@ class Block(nn.Module):
             value = value + self.of_time(chunk.encoding).index_select(0, chunk.instant)
             place = None
         index = flow.sender if place is None else place.index_select(0, flow.sender)
-        if self.of_edge is not None and chunk.edge is not None:
+        if chunk.edge is not None:
             # Every message has a row of its own.
-            value = value.index_select(0, index) + self.of_edge(chunk.edge).index_select(0, flow.event)
+            value = value.index_select(0, index) + self.edges(chunk.edge).index_select(0, flow.event)
             index = torch.arange(len(value), device=value.device)
         return self.kernel.run_block(BlockInputs(value, index, self.gate, table, row, self.end), flow, carried)
+
+    def edges(self, edge: Tensor) -> Tensor:
+        """[E, d] what the features [E, f] of events add to their messages."""
+        numbers = edge.shape[1] - len(self.first_code)
+        added = edge.new_zeros(len(edge), self.transform.out_features)
+        if self.of_edge is not None:
+            added = added + self.of_edge(edge[:, :numbers])
+        if self.of_category is not None:
+            added = added + self.of_category(edge[:, numbers:].long() + self.first_code).sum(dim=1)
+        return added
 
 
 def linear_or_none(width_in: int, width_out: int) -> nn.Linear | None:

@@ -38,7 +38,8 @@ class Config:
                                  counts, in spans of the clock of events
     bins                         pieces of the piecewise linear encoding of a statistic for the head
     node_vectors                 nodes known at training time have a learned vector each
-    node_features, edge_features widths of the given features, 0 for none
+    node_features, edge_features how many numbers describe a node and an event, 0 for none
+    edge_categories              how many codes each category of an event has
     head, head_width             dot, additive or mlp; the hidden width of the mlp
     dropout, identity_dropout    the second replaces a node's vector by the unknown vector
     origin, span, unit, events   where time starts, how long the log is, the shortest pause that matters, and how many
@@ -62,6 +63,7 @@ class Config:
     node_vectors: bool = True
     node_features: int = 0
     edge_features: int = 0
+    edge_categories: tuple[int, ...] = ()
     head: str = "mlp"
     head_width: int = 32
     dropout: float = 0.0
@@ -87,6 +89,8 @@ class Config:
             value = getattr(self, name)
             _check(np.isfinite(value) and value > 0, f"{name} must be a positive number, not {value}")
         _check(np.isfinite(self.origin), f"origin must be finite, not {self.origin}")
+        for size in self.edge_categories:
+            _check(isinstance(size, int) and 1 <= size <= LARGEST, f"edge_categories must be counts, not {size!r}")
         for name in ("half_lives", "sketch_half_lives"):
             _check(all(half > 0 for half in getattr(self, name)), f"{name} must be positive")
         _check(
@@ -126,6 +130,11 @@ class Config:
         """Whether there are walk sketches."""
         return self.sketch_width > 0 and self.sketch_steps > 0
 
+    @property
+    def feature_width(self) -> int:
+        """How many numbers and codes an event brings."""
+        return self.edge_features + len(self.edge_categories)
+
     def count_rates(self) -> Floats:
         """[H] rates of the decayed counts per span of the clock of events."""
         return math.log(2) / np.array(self.half_lives)
@@ -135,8 +144,8 @@ class Config:
         rates = np.append(0.0, math.log(2) / np.array(self.sketch_half_lives))
         return np.stack([np.zeros_like(rates), rates])
 
-    def fitted_to(self, events: Events) -> Config:
-        """The same model for these events: time scale and feature width measured on them.
+    def fitted_to(self, events: Events, categories: tuple[int, ...] = ()) -> Config:
+        """The same model for these events, whose last features are codes of categories: time scale and width measured.
 
         Quantiles, not extremes: one row with a wrong time must not set the scale.
         """
@@ -152,7 +161,8 @@ class Config:
             span=span,
             unit=min(unit, span),
             events=float(len(events)),
-            edge_features=events.feature_width,
+            edge_features=events.feature_width - len(categories),
+            edge_categories=categories,
         )
 
 

@@ -74,14 +74,14 @@ class Differentiable:
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
-        return self._describe_events(past, features)[0]
+        return self.describe_rows(past.tensors(), features)[0]
 
-    def _describe_events(self, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Descriptions [Q, D] and link logits [Q] of events."""
-        model, asked = self.model, past.tensors()
+    def describe_rows(self, asked: Asked, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Descriptions [Q, D] and link logits [Q] of events, from given rows of their sources and destinations."""
+        model = self.model
         known = self.backend.pick(asked.statistics)
         given = [known, self.backend.pick(asked.partners), asked.time, asked.seen]
-        size = len(past) // 2
+        size = len(asked.node) // 2
         facts = np.empty((size, len(model.description["facts"])))
         event_facts(*(part.numpy(force=True) for part in given), self.config.unit, model.count_rate, facts)
         logits, walks = self._link(asked, known, size)
@@ -91,7 +91,7 @@ class Differentiable:
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
         if not isinstance(classifier, RepresentationClassifier):
-            described, logits = self._describe_events(past, features)
+            described, logits = self.describe_rows(past.tensors(), features)
             return logits, classifier(described)
         z = self.represent(past)
         half = len(z) // 2

@@ -7,23 +7,27 @@ logit, the cosines of the walk sketches, and the event's own features. NaN stand
     RepresentationClassifier    logit = MLP([z(u,t), z(v,t), features])                      the protocol of the paper
 
 A number is encoded by its shares in intervals between quantiles of the training events, and 1 where it is missing: it
-may be of any scale, and outliers are bounded. The members are trained on samples of their own; in serving they are one
-network.
+may be of any scale, and outliers are bounded. `typical` is the average encoding of the training events. The members are
+trained on samples of their own; in serving they are one network.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from tapgnn.compiled.jit import whole
 from tapgnn.events import Ints
 from tapgnn.model.config import Config
 from tapgnn.model.features.event_facts import fact_names
 
+# Codes of a category with a column of their own in a description, and the code of the rare and the unseen.
+MOST_CODES, OTHER = 64, 1
 PIECES, MEMBERS, HIDDEN, SECOND = 4, 5, 32, 16
 # Of an encoded number for the network of a member, and of its hidden layer, in training.
 INPUT_DROPOUT, DROPOUT = 0.1, 0.1
@@ -36,8 +40,34 @@ def description_columns(config: Config) -> dict[str, list[str]]:
         "facts": list(fact_names(len(config.half_lives), config.partners)),
         "link": ["link_logit"],
         "walks": [f"walks_{column}" for column in range(walks)],
-        "features": [f"feature_{column}" for column in range(config.edge_features)],
+        "features": [f"feature_{column}" for column in range(sum(dense_widths(config)))],
     }
+
+
+def dense_widths(config: Config) -> list[int]:
+    """How many columns the numbers of an event have in a description, and then each of its categories: one a code."""
+    return [config.edge_features, *(min(size, MOST_CODES) for size in config.edge_categories)]
+
+
+def dense_features(features: NDArray[np.float32], config: Config) -> NDArray[np.float32]:
+    """[Q, .] the features [Q, f] of events as a description has them; codes beyond the most frequent are 'other'."""
+    if not config.edge_categories:
+        return features
+    widths = dense_widths(config)
+    dense = np.zeros((len(features), sum(widths)), dtype=np.float32)
+    _spread_codes(features, np.array(widths), dense)
+    return dense
+
+
+@whole
+def _spread_codes(features: Any, widths: Any, dense: Any) -> None:
+    numbers, start = widths[0], widths[0]
+    dense[:, :numbers] = features[:, :numbers]
+    for c in range(1, len(widths)):
+        for q in range(len(dense)):
+            code = int(features[q, numbers + c - 1])
+            dense[q, start + (code if code < widths[c] else min(OTHER, widths[c] - 1))] = 1.0
+        start += widths[c]
 
 
 class EventClassifier(nn.Module):
@@ -56,10 +86,12 @@ class FactClassifier(EventClassifier):
         self.register_buffer("low", torch.zeros(len(used), pieces))
         self.register_buffer("steepness", torch.zeros(len(used), pieces))
         self.register_buffer("shift", torch.zeros(1))
+        self.register_buffer("typical", torch.zeros(inputs))
         self.used: Tensor
         self.low: Tensor
         self.steepness: Tensor
         self.shift: Tensor
+        self.typical: Tensor
         self.additive = nn.Parameter(torch.zeros(members, inputs))
         self.bias = nn.Parameter(torch.zeros(members))
         self.first, self.first_bias = _uniform(members, inputs, hidden), _uniform(members, hidden, fan_in=inputs)
@@ -84,6 +116,8 @@ class FactClassifier(EventClassifier):
             count = len(edges) - 1
             self.low[place, :count] = torch.from_numpy(edges[:-1])
             self.steepness[place, :count] = torch.from_numpy(1.0 / np.diff(edges))
+        parts = torch.split(torch.from_numpy(rows), 1 << 16)
+        self.typical.copy_(torch.stack([self.encode(part).sum(dim=0) for part in parts]).sum(dim=0) / len(rows))
 
     def encode(self, rows: Tensor) -> Tensor:
         """[..., F (pieces + 1)] shares of the intervals, and whether a number is missing, of descriptions [..., D]."""

@@ -39,6 +39,8 @@ from tapgnn.vocabulary import Vocabulary, checked_id
 
 FORMAT = 2
 MANIFEST, WEIGHTS, VOCABULARY, STATE = "model.json", "weights.safetensors", "vocabulary.json", "state.safetensors"
+# How a table becomes features; part of a model where it has one.
+SCHEMA = "schema.json"
 CURE = "restore the folder from a copy, or fit the model again"
 # What unsuitable content makes the parsers of JSON and safetensors, torch, and our own constructors raise.
 UNSUITABLE = (
@@ -104,7 +106,7 @@ def load_model(folder: str | Path) -> Model:
 
 
 def model_hash(folder: str | Path) -> str:
-    """The hash of a saved model: configuration, weights and vocabulary, but not the state or other files."""
+    """The hash of a saved model: configuration, weights, vocabulary and schema, but not the state or other files."""
     return str(_read_manifest(Path(folder))["model_sha256"])
 
 
@@ -125,7 +127,7 @@ def restore_classifier(tensors: Mapping[str, Tensor], model: Model) -> EventClas
         classifier = FactClassifier.shaped_as(tensors)
         check_range("used", tensors["used"], 0, sum(map(len, model.description.values())) - 1)
     else:
-        classifier = RepresentationClassifier(2 * model.config.width + model.config.edge_features)
+        classifier = RepresentationClassifier(2 * model.config.width + len(model.description["features"]))
     check_tensors(tensors, classifier.state_dict())
     for name, tensor in tensors.items():
         check_range(name, tensor)
@@ -270,7 +272,8 @@ def _parse_vocabulary(content: bytes) -> Vocabulary:
 def _hash_model(manifest: dict[str, Any]) -> str:
     """The checksum of what model.json says of the model itself."""
     told = {name: manifest[name] for name in ("format", "dtype", "nodes", "config")}
-    files = {name: manifest["sha256"][name] for name in (WEIGHTS, VOCABULARY)}
+    parts = (WEIGHTS, VOCABULARY, *([SCHEMA] if SCHEMA in manifest["sha256"] else []))
+    files = {name: manifest["sha256"][name] for name in parts}
     return bytes_sha256(json.dumps({**told, "sha256": files}, sort_keys=True).encode())
 
 

@@ -183,7 +183,9 @@ def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: 
             times = linear(waves, blocks.of_time[k], 0)
             value, index = add_rows(value, row, times, view.instant), view.sender
         if features.shape[1] > 0:
-            edges = linear(features, blocks.of_edge[k], 0)
+            numbers = len(blocks.of_edge[k])
+            edges = linear(np.ascontiguousarray(features[:, :numbers]), blocks.of_edge[k], 0)
+            _add_categories(features, numbers, blocks.first_code, blocks.of_category[k], edges)
             value, index = add_rows(value, index, edges, view.event), np.arange(len(view.event))
         width = sums.shape[1] // len(blocks.transform)
         carried = take_rows(view.nodes, sums, start, width)
@@ -191,6 +193,16 @@ def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: 
         put_rows(view.nodes, np.arange(len(view.nodes)), last, start, sums)
         row, start = np.arange(len(owner)), start + width
     return table, lower if len(blocks.transform) > 1 else lower[place]
+
+
+@compiled
+def _add_categories(features: Any, numbers: Any, first_code: Any, vectors: Any, edges: Any) -> None:
+    """Add the vectors of the categories, whose codes stand behind the numbers of features [E, f], to edges [E, d]."""
+    for e in range(len(edges)):
+        for c in range(len(first_code)):
+            code = first_code[c] + int(features[e, numbers + c])
+            for j in range(edges.shape[1]):
+                edges[e, j] += vectors[code, j]
 
 
 @program

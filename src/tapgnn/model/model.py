@@ -29,7 +29,7 @@ from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
 from tapgnn.model.differentiable import Differentiable
-from tapgnn.model.event_classifier import EventClassifier, description_columns
+from tapgnn.model.event_classifier import EventClassifier, dense_features, description_columns
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
 from tapgnn.model.features.recent_partners import empty_partners
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
@@ -199,13 +199,13 @@ class Model(nn.Module):
 
     def _own_columns(self, features: NDArray[np.float32] | None, size: int) -> Tensor | None:
         """What a classifier is told of the features [Q, f] of events."""
-        if not self.config.edge_features:
+        if not self.config.feature_width:
             return None
-        if features is None or features.shape != (size, self.config.edge_features):
+        if features is None or features.shape != (size, self.config.feature_width):
             raise ConfigError(
-                f"the model expects {self.config.edge_features} features per event; pass those of the events to judge"
+                f"the model expects {self.config.feature_width} features per event; pass those of the events to judge"
             )
-        return torch.from_numpy(features).to(self.device, self.dtype)
+        return torch.from_numpy(dense_features(features, self.config)).to(self.device, self.dtype)
 
     def past(self, where: State | Trace, nodes: Numbers, times: Numbers) -> Past:
         """What is known of rows of the vocabulary strictly before some times."""
@@ -271,11 +271,15 @@ class Model(nn.Module):
             raise ConfigError(
                 "the events number their ids apart from the model; build them with vocabulary=model.vocabulary"
             )
-        if events.feature_width != self.config.edge_features:
+        if events.feature_width != self.config.feature_width:
             raise ConfigError(
-                f"the model expects {self.config.edge_features} features per event, these events have "
+                f"the model expects {self.config.feature_width} features per event, these events have "
                 f"{events.feature_width}; pass the features it was trained with"
             )
+        if events.features is not None and self.config.edge_categories:
+            codes = events.features[:, self.config.edge_features :]
+            if not ((codes >= 0) & (codes < np.array(self.config.edge_categories))).all():
+                raise ConfigError("a code of a category is out of range; encode the columns with the model's encoder")
 
 
 def _array(values: Numbers, kind: type) -> Any:

@@ -40,6 +40,8 @@ class BlockArrays(NamedTuple):
     bias: Any
     of_time: Any
     of_edge: Any
+    of_category: Any
+    first_code: Any
     gate: Any
     own: Any
     scale: Any
@@ -146,6 +148,7 @@ def block_arrays(model: Model) -> BlockArrays:
 
     ends = [block.end or (like.new_zeros(0),) * 3 for block in blocks]
     gates = [like.new_ones(2, width) if block.gate is None else block.gate for block in blocks]
+    vectors = [like.new_zeros(0, width) if block.of_category is None else block.of_category.weight for block in blocks]
     own, scale, shift = (stacked(list(tensors)) for tensors in zip(*ends, strict=True))
     return BlockArrays(
         form=blocks[0].kernel.array_form or 0,
@@ -154,6 +157,8 @@ def block_arrays(model: Model) -> BlockArrays:
         bias=stacked([block.transform.bias for block in blocks]),
         of_time=weights("of_time"),
         of_edge=weights("of_edge"),
+        of_category=stacked(vectors),
+        first_code=array_of(blocks[0].first_code),
         gate=stacked(gates),
         own=own,
         scale=scale,

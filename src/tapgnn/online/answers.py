@@ -51,6 +51,38 @@ class Cause:
 
 
 @dataclass(frozen=True)
+class RiskFact:
+    """One number that is known of an event, and what it does to the risk."""
+
+    name: str
+    value: float | None = field(metadata=_about("The number; null where there never was one."))
+    effect: float = field(metadata=_about("Log-odds minus log-odds with this number alone made typical."))
+
+
+@dataclass(frozen=True)
+class RiskPart:
+    """A part of what is known of an event: a column of it, the pair, or the history of one end."""
+
+    name: str
+    share: float = field(metadata=_about("What the part adds to the log-odds; the shares and the base add up to them."))
+    facts: list[RiskFact] = field(metadata=_about("Its numbers, strongest first."))
+
+
+@dataclass(frozen=True)
+class RiskExplanation:
+    """Why an event has its risk: signed shares of the log-odds, strongest first, and past events."""
+
+    src: Id
+    dst: Id
+    time: float
+    risk: float = field(metadata=_about("Predicted probability of the rare label."))
+    logit: float = field(metadata=_about("Its log-odds."))
+    base: float = field(metadata=_about("The log-odds of the average training event."))
+    parts: list[RiskPart]
+    causes: list[Cause] = field(metadata=_about("Past events of both nodes, by what they did to the log-odds."))
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a link has its score: the causes, strongest first, and what is left."""
 

@@ -30,7 +30,9 @@ class Report:
     labels, scores, times [Q]  the queries: 0 or 1, predicted probability, time
     baseline_scores            method -> scores [Q] of the same queries, on any monotone scale
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
-    classification             labels, scores, auc, ap of the event classification
+    classification             labels, scores, times of the judged events, figures such as auc and ap, `methods` (method
+                               -> measure -> value, the classifier first) and `alerts` (share of events -> precision and
+                               recall); each may be missing
     settings                   the configuration and the versions
     """
 

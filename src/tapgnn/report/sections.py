@@ -15,14 +15,14 @@ from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
 from tapgnn.report.figures import Curve
 from tapgnn.report.headline import seeds
-from tapgnn.report.layout import Section
+from tapgnn.report.layout import Cell, Section, Table
 from tapgnn.report.numbers import UNKNOWN, count, decimal, label, percent, span
 from tapgnn.report.tables import comparison, data, negative_types, settings
 
 
 def sections(report: Report) -> list[Section]:
     """The sections with content, in the order of the page."""
-    parts = (comparison, negative_types, ranking, steadiness, training, embedding_map, classification, data, settings)
+    parts = (classification, comparison, negative_types, ranking, steadiness, training, embedding_map, data, settings)
     return [section for part in parts if (section := part(report)) is not None]
 
 
@@ -97,26 +97,46 @@ def embedding_map(report: Report) -> Section | None:
 
 
 def classification(report: Report) -> Section | None:
-    """ROC and precision-recall of the event classification."""
+    """The event classification: alert budgets, ROC, precision-recall, calibration, and beside other methods."""
     if not report.classification:
         return None
     found = dict(report.classification)
-    labels, scores = (np.asarray(found.pop(key, ())) for key in ("labels", "scores"))
+    labels, scores, times = (np.asarray(found.pop(key, ())) for key in ("labels", "scores", "times"))
     words = [
-        "Which events are positive (fraud, a ban, ...), predicted from the embeddings of both nodes and the features."
+        "Which events are positive (fraud, a ban, ...), judged when the event is known: from the history of both nodes "
+        "and of the pair, and from the event's own columns."
     ]
     section = Section("classification", "Event classification", words)
+    section.tables += [
+        Table(
+            title, [first, *map(label, next(iter(rows.values())))], [(name, _cells(row)) for name, row in rows.items()]
+        )
+        for key, title, first in (
+            ("methods", "Classifier and reference methods", "Method"),
+            ("alerts", "Alert budgets", "Alerts on the riskiest"),
+        )
+        if (rows := found.pop(key, None))
+    ]
     values = {key: as_float(value) for key, value in found.items()}
     stated = [f"{label(key)} {decimal(value, 4)}" for key, value in values.items() if math.isfinite(value)]
     if stated:
         words.append(", ".join(stated) + ".")
     if len(labels) and len(scores):
         _draw_discrimination(section, labels, [Curve("classifier", scores, 0)])
+        if len(times):
+            curves = [Curve("classifier", scores, 0)]
+            section.draw("AUC over time", figures.time_figure, labels, times, curves, report.period)
+        if np.all((scores >= 0) & (scores <= 1)):
+            section.draw("Calibration", figures.calibration_figure, labels, scores)
         words.append(
             f"{count(int((labels == 1).sum()), 'positive')} among the last {count(len(labels), 'event')} of the log, "
             "whose labels were not used in training."
         )
     return section
+
+
+def _cells(row: dict[str, Any]) -> list[Cell]:
+    return [Cell(decimal(as_float(value), 4)) for value in row.values()]
 
 
 def _curves(report: Report) -> tuple[list[Curve], list[str]]:

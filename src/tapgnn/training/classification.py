@@ -36,6 +36,7 @@ from tapgnn.evaluation.metrics import (
 )
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
+from tapgnn.model.event_classifier import dense_features
 from tapgnn.training.fact_classifier import choose_shift, forward_test
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
@@ -108,7 +109,7 @@ def represent_events(model: Model, state: State, events: Events) -> tuple[NDArra
     """[E, w] z of both ends just before each event, its features, and the state after the last."""
     node, time = np.concatenate([events.src, events.dst]), np.tile(events.time, 2)
     z, state = represent_along(model, state, events, node, time)
-    own = [] if events.features is None else [events.features]
+    own = [] if events.features is None else [dense_features(events.features, model.config)]
     return np.concatenate([z[: len(events)], z[len(events) :], *own], axis=1), state
 
 

@@ -33,9 +33,9 @@ from tapgnn.training.stream_scoring import score_along
 SAMPLE = 100_000
 
 
-@dataclass(frozen=True)
-class Settings:
-    """Settings of a training.
+@dataclass(kw_only=True)
+class TrainingParameters:
+    """How a model is trained.
 
     epochs, patience       maximum number of passes; epochs without a better validation AUC after which training stops
     validations            validations per epoch
@@ -60,6 +60,11 @@ class Settings:
     clip: float = 1.0
     cold_weight: float = 0.0
     seed: int = 0
+
+
+@dataclass(kw_only=True)
+class Settings(TrainingParameters):
+    """Parameters of a training, checked."""
 
     def __post_init__(self) -> None:
         for name in ("epochs", "patience", "validations", "chunk", "negatives"):

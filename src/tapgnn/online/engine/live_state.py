@@ -55,7 +55,7 @@ class LiveState:
         self.model.vocabulary = self.vocabulary
         self.state: State = start.load()
         self.state.admit(self.vocabulary)
-        self.buffer = ReorderBuffer.empty(policy, self.state.clock, self.model.config.edge_features)
+        self.buffer = ReorderBuffer.empty(policy, self.state.clock, self.model.config.feature_width)
         self.position = self.accepted = 0
         self.changed = np.zeros(len(self.state.statistics), dtype=bool)
         self._trace: Trace | None = None
@@ -88,10 +88,10 @@ class LiveState:
             return None
         if record.position <= self.known:
             batch = batch.keep(batch.time > self.start.clock)
-        if len(batch) and batch.feature_width != self.model.config.edge_features:
+        if len(batch) and batch.feature_width != self.model.config.feature_width:
             raise EventError(
                 f"the batch at position {record.position} has {batch.feature_width} features per event, the model "
-                f"expects {self.model.config.edge_features}; it was trained on other features than this journal holds"
+                f"expects {self.model.config.feature_width}; it was trained on other features than this journal holds"
             )
         return batch
 

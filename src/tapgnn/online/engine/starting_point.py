@@ -15,7 +15,7 @@ from tapgnn.estimator import FILE, TAPGNN
 from tapgnn.events import Ints
 from tapgnn.model import EventClassifier, Model, State, load_model, model_hash, save_model
 from tapgnn.model.features.node_statistics import COUNT, both_roles
-from tapgnn.model.files import STATE, holds_file, load_state
+from tapgnn.model.files import SCHEMA, STATE, holds_file, load_state
 from tapgnn.online.journal.state_rows import hash_rows
 from tapgnn.unfold import SOURCE
 from tapgnn.vocabulary import Id
@@ -63,7 +63,7 @@ class StartingPoint:
         base = _hash_state(state)
         if isinstance(source, TAPGNN):
             own, own_classifier = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
-            return cls(own, start, _hash_in_memory(model), base, state.clock, pool, own_classifier, state.copy(), None)
+            return cls(own, start, _hash_in_memory(source), base, state.clock, pool, own_classifier, state.copy(), None)
         return cls(model, start, model_hash(source), base, state.clock, pool, classifier, Path(source), state)
 
     def load(self) -> State:
@@ -107,6 +107,6 @@ def _items(state: State, candidates: Ints) -> Ints | None:
     return None if (sent[candidates[candidates < state.size]] > 0).any() else candidates
 
 
-def _hash_in_memory(model: Model) -> str:
+def _hash_in_memory(fitted: TAPGNN) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        return save_model(model, folder)
+        return save_model(fitted.model_, folder, more={SCHEMA: fitted.table_.to_json()})

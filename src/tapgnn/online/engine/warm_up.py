@@ -22,7 +22,7 @@ def warm_up(model: Model, classifier: EventClassifier | None = None) -> None:
     step = max(config.span, 1.0)
     for size in (3, FEW + 1):
         times = max(state.clock, config.origin) + step * np.arange(1.0, size + 1)
-        features = np.zeros((size, config.edge_features), dtype=np.float32) if config.edge_features else None
+        features = np.zeros((size, config.feature_width), dtype=np.float32) if config.feature_width else None
         ends = np.arange(size), np.arange(1, size + 1)
         events = Events.from_arrays(*ends, times, features, vocabulary=twin.vocabulary)
         trace, state = twin.advance(events, state)

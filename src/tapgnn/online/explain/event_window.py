@@ -69,7 +69,7 @@ class Window:
             lower=np.empty((size, 2, config.width), kind),
             walks=np.empty((size, 2, fed), kind),
             degree=np.empty((size, 2), kind),
-            edge=np.empty((size, config.edge_features), kind),
+            edge=np.empty((size, config.feature_width), kind),
         )
         # Written to, so that the memory is there from the start and the process does not grow later.
         self.clear()

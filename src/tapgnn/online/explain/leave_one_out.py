@@ -99,8 +99,8 @@ class NodeHistory:
         value: Tensor = block.transform(lower[event, sender])
         if block.of_time is not None:
             value = value + block.of_time(model.encoding(clocks[:, 0]))
-        if block.of_edge is not None:
-            value = value + block.of_edge(edge[event])
+        if edge.shape[1]:
+            value = value + block.edges(edge[event])
         if block.gate is not None:
             value = value * block.gate[sender]
         return Messages(event, receiver, value.double(), lower[event, receiver], degree[event, sender].double(), clocks)

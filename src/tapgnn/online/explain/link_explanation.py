@@ -42,19 +42,11 @@ def explain(
 
     `where` is what the score is read from; of a trace, `held` are the events, which the window does not have.
     """
-    history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
-    absorbed = len(history.time)
-    if isinstance(where, Trace) and held is not None:
-        history = history.followed_by(Window.of(model, held, where).touching(src, dst))
+    history, sides = find_sides(model, where, window, src, dst, time, held)
     size = len(history.time)
-    state = where.successor if isinstance(where, Trace) else where
     with torch.no_grad():
-        known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
-        sides = [
-            NodeHistory(model, state, history, absorbed, node, rows)
-            for node, rows in zip((src, dst), known, strict=True)
-        ]
-        logits, exact = _logits_without(model, sides, size)
+        (left, fine), (right, good) = (side.without() for side in sides)
+        logits, exact = model.link_rows(left.with_right(right), 1 + size).double(), fine & good
     base, moved = _embedding_effects(model, sides, size)
     effect = (logits[0] - logits[1:]).numpy()
     whole = float(np.abs(effect).sum()) or 1.0
@@ -67,18 +59,27 @@ def explain(
     return Explanation(src, dst, time, probability, logit, base, float(moved[-1]), causes, size, total)
 
 
+@torch.no_grad()
+def find_sides(
+    model: Model, where: State | Trace, window: Window, src: Id, dst: Id, time: float, held: Events | None
+) -> tuple[Excerpt, list[NodeHistory]]:
+    """The past events of a pair that are remembered, and the histories of both nodes."""
+    history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
+    absorbed = len(history.time)
+    if isinstance(where, Trace) and held is not None:
+        history = history.followed_by(Window.of(model, held, where).touching(src, dst))
+    state = where.successor if isinstance(where, Trace) else where
+    known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
+    pairs = zip((src, dst), known, strict=True)
+    return history, [NodeHistory(model, state, history, absorbed, node, rows) for node, rows in pairs]
+
+
 def _count_events(history: Excerpt, sides: list[NodeHistory]) -> int:
     """Past events of the two nodes; those between them reached both, as far as they are remembered."""
     nodes = {side.node for side in sides}
     received = sum(int(both_roles(side.statistics, COUNT).sum()) for side in sides[: len(nodes)])
     twice = [src in nodes and dst in nodes for src, dst in zip(history.src, history.dst, strict=True)]
     return received - sum(twice)
-
-
-def _logits_without(model: Model, sides: list[NodeHistory], size: int) -> tuple[Tensor, Tensor]:
-    """[1 + n] (float64) the logit, and without each of n events; whether [n] it is exact."""
-    (left, fine), (right, good) = (side.without() for side in sides)
-    return model.link_rows(left.with_right(right), 1 + size).double(), fine & good
 
 
 def _embedding_effects(model: Model, sides: list[NodeHistory], size: int) -> tuple[float, Tensor]:

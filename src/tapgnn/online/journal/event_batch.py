@@ -53,9 +53,9 @@ class EventBatch:
         batch = _from_events(events) if isinstance(events, Events) else _from_columns(_columns(events))
         if len(batch) == 0:
             raise EventError("there are no events; at least one row is needed")
-        if batch.feature_width != config.edge_features:
+        if batch.feature_width != config.feature_width:
             raise EventError(
-                f"row 0: the model expects {config.edge_features} features per event, this batch has "
+                f"row 0: the model expects {config.feature_width} features per event, this batch has "
                 f"{batch.feature_width}; send the features that the model was trained with"
             )
         _check_ids(batch)
