@@ -18,12 +18,17 @@ from math import factorial
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.events import Floats
 from tapgnn.model import Model
-from tapgnn.model.event_classifier import FactClassifier, dense_widths
-from tapgnn.online.answers import RiskFact, RiskPart
+from tapgnn.model.differentiable import Differentiable
+from tapgnn.model.event_classifier import FactClassifier, dense_features, dense_widths
+from tapgnn.online.answers import Cause, RiskExplanation, RiskFact, RiskPart
+from tapgnn.online.explain.event_window import Excerpt
+from tapgnn.online.explain.leave_one_out import NodeHistory
 
 SOURCE, DESTINATION, PAIR = "history of the source", "history of the destination", "the pair"
 # Up to so many parts every subset is weighed; beyond, so many orders and their reverses.
@@ -31,6 +36,45 @@ FEW_PARTS, ORDERS = 10, 64
 MOST_FACTS = 3
 
 Logits = Callable[[Tensor], Tensor]
+
+
+@torch.no_grad()
+def explain_risk(
+    model: Model,
+    classifier: FactClassifier,
+    table: FittedSchema,
+    sides: tuple[Excerpt, list[NodeHistory]],
+    features: NDArray[np.float32] | None,
+    limit: int = 20,
+) -> RiskExplanation:
+    """Why the event between two nodes, with these features [1, f], has its risk; `sides` as `find_sides` gives them."""
+    history, (source, destination) = sides
+    (left, fine), (right, good) = source.without(), destination.without()
+    given = None
+    if features is not None:
+        given = torch.from_numpy(dense_features(features, model.config)).to(model.dtype).expand(len(left.node), -1)
+    rows, _ = Differentiable(model).describe_rows(left.with_right(right), given)
+    logits = classifier(rows).double()
+    parts = description_parts(model, list(table.encoder.numbers), list(table.encoder.categories))
+    names = [name for group in model.description.values() for name in group]
+    logit, base, found = share_out(classifier, rows[:1], parts, names)
+    effect = (logits[0] - logits[1:]).numpy()
+    share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
+    order = np.argsort(-np.abs(effect), kind="stable")[:limit]
+    columns = (
+        history.src,
+        history.dst,
+        history.time,
+        effect,
+        share,
+        np.zeros(len(effect)),
+        without,
+        (fine & good).numpy(),
+    )
+    causes = [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
+    time = float(left.time[0])
+    risk = float(torch.sigmoid(logits[0]))
+    return RiskExplanation(source.node, destination.node, time, risk, logit, base, found, causes)
 
 
 def description_parts(model: Model, numbers: Sequence[str], categories: Sequence[str]) -> dict[str, list[int]]:
