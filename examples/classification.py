@@ -73,6 +73,7 @@ def classify(log, options, seed, baselines):
         "alerts": [asdict(alert) for alert in found.alerts],
         "calibration_error": found.calibration.error,
         "walks": found.walks,
+        "pieces": found.pieces,
         "shift": found.shift,
     }
     if baselines:

@@ -36,7 +36,7 @@ from tapgnn.evaluation.metrics import (
 )
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
-from tapgnn.training.fact_classifier import choose_shift, forward_test
+from tapgnn.training.fact_classifier import MORE_PIECES, Plan, choose_shift, forward_test, total_loss
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
@@ -57,7 +57,8 @@ class Classification:
     positives                   events with the rare label in the whole log
     test_log_loss               mean; `base_log_loss` is that of the share of the rare label in the first part
     alerts                      precision and recall at each of the BUDGETS
-    walks, shift                whether walk sketches are used, and the correction of the intercept
+    walks, pieces, shift        whether walk sketches are used, into how many pieces a number is cut, and the correction
+                                of the intercept
     """
 
     classifier: EventClassifier
@@ -77,6 +78,7 @@ class Classification:
     by_time: TimeCurve
     protocol: Protocol
     walks: bool
+    pieces: int
     shift: float
 
 
@@ -154,22 +156,27 @@ def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Prot
 
 
 def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[FactClassifier, Floats, bool]:
-    """The classifier with or without walk sketches, whichever predicts later events better in log-loss.
+    """The classifier, with or without walk sketches, then with more pieces or not: what predicts later events better.
 
-    Also its logits on validation, and whether it uses them.
+    Better is lower in log-loss, added up over the periods of `forward_test`. Also its logits on validation, and whether
+    it uses the walk sketches.
     """
     columns = column_groups(model)
     without = np.concatenate([columns["facts"], columns["link"], columns["features"]])
-    choices = [(False, without), (True, np.sort(np.concatenate([without, columns["walks"]])))]
-    found = []
-    for walks, used in choices if len(columns["walks"]) else choices[:1]:
-        classifier, tested = forward_test((train.rows, train.labels), (valid.rows, valid.labels), used, seed)
-        found.append((sum(period.loss() for period in tested), walks, classifier, tested))
-    _, walks, classifier, tested = min(found, key=lambda choice: choice[0])
-    shift = choose_shift(tested)
+    parts = (train.rows, train.labels), (valid.rows, valid.labels)
+    plan, best = Plan(without), forward_test(*parts, Plan(without), seed)
+    with_walks = np.sort(np.concatenate([without, columns["walks"]]))
+    for change in ("walks", "pieces"):
+        other = plan._replace(used=with_walks) if change == "walks" else plan._replace(pieces=MORE_PIECES)
+        if len(other.used) > len(plan.used) or other.pieces > plan.pieces:
+            found = forward_test(*parts, other, seed)
+            if total_loss(found[1]) < total_loss(best[1]):
+                plan, best = other, found
+    classifier, periods = best
     # What the sample of the training events that was kept does to the odds is taken back.
-    classifier.shift += shift + np.log(train.odds)
-    return classifier, tested[-1].logits + shift + np.log(train.odds), walks
+    shift = choose_shift(periods) + float(np.log(train.odds))
+    classifier.shift += shift
+    return classifier, periods[-1].logits + shift, len(plan.used) > len(without)
 
 
 def column_groups(model: Model) -> dict[str, Ints]:
@@ -215,6 +222,7 @@ def _judge(
         by_time=auc_along_time(truth, scores, times),
         protocol=protocol,
         walks=walks,
+        pieces=classifier.low.shape[1] if isinstance(classifier, FactClassifier) else 0,
         shift=float(classifier.shift) if isinstance(classifier, FactClassifier) else 0.0,
     )
 
