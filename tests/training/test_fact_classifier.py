@@ -7,7 +7,15 @@ import torch
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.model import FactClassifier
 from tapgnn.training import fact_classifier
-from tapgnn.training.fact_classifier import Period, Plan, choose_shift, fit_facts, forward_test, logits_of
+from tapgnn.training.fact_classifier import (
+    Period,
+    Plan,
+    choose_shift,
+    fit_facts,
+    forward_test,
+    logits_of,
+    predicts_better,
+)
 
 PLAN = Plan(np.arange(3))
 
@@ -85,6 +93,17 @@ def test_the_intercept_is_corrected_only_where_every_period_asks_for_it():
     assert choose_shift([period(1.0, seed=seed) for seed in range(3)]) == pytest.approx(1.0, abs=0.1)
     assert choose_shift([period(shift, seed=seed) for seed, shift in enumerate((1.0, 1.0, -0.5))]) == 0.0
     assert choose_shift([period(1.0)]) == 0.0
+
+
+def test_a_plan_must_be_better_in_most_periods_whatever_their_share_of_the_rare_label():
+    good = [period(0.0, seed=seed) for seed in range(3)]
+    shifted = [Period(found.logits + 2.0, found.labels) for found in good]
+    assert not predicts_better(good, good)
+    noise = np.random.default_rng(0).normal(size=4_000)
+    bad = [Period(found.logits + noise, found.labels) for found in good]
+    assert predicts_better(shifted, bad)
+    assert predicts_better([good[0], good[1], bad[2]], bad)
+    assert not predicts_better([good[0], bad[1], bad[2]], bad)
 
 
 def test_earlier_parts_are_tested_on_what_followed():

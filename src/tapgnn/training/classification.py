@@ -36,7 +36,7 @@ from tapgnn.evaluation.metrics import (
 )
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
-from tapgnn.training.fact_classifier import MORE_PIECES, Plan, choose_shift, forward_test, total_loss
+from tapgnn.training.fact_classifier import MORE_PIECES, Plan, choose_shift, forward_test, predicts_better
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
@@ -158,8 +158,7 @@ def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Prot
 def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[FactClassifier, Floats, bool]:
     """The classifier, with or without walk sketches, then with more pieces or not: what predicts later events better.
 
-    Better is lower in log-loss, added up over the periods of `forward_test`. Also its logits on validation, and whether
-    it uses the walk sketches.
+    See `forward_test` and `predicts_better`. Also its logits on validation, and whether it uses the walk sketches.
     """
     columns = column_groups(model)
     without = np.concatenate([columns["facts"], columns["link"], columns["features"]])
@@ -170,7 +169,7 @@ def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tupl
         other = plan._replace(used=with_walks) if change == "walks" else plan._replace(pieces=MORE_PIECES)
         if len(other.used) > len(plan.used) or other.pieces > plan.pieces:
             found = forward_test(*parts, other, seed)
-            if total_loss(found[1]) < total_loss(best[1]):
+            if predicts_better(found[1], best[1]):
                 plan, best = other, found
     classifier, periods = best
     # What the sample of the training events that was kept does to the odds is taken back.

@@ -118,9 +118,16 @@ def forward_test(
     return classifier, [*periods, Period(logits_of(classifier, valid[0]), valid[1])]
 
 
-def total_loss(periods: list[Period]) -> float:
-    """The mean log-loss of each period, added up."""
-    return sum(period.loss() for period in periods)
+def predicts_better(one: list[Period], other: list[Period]) -> bool:
+    """Whether a plan has the lower log-loss in most of the periods, each at its own share of the rare label.
+
+    That share drifts, which no choice of inputs can know. One period, in which something new happens, does not decide.
+    """
+    wins = [
+        first.loss(_intercept([first])) < second.loss(_intercept([second]))
+        for first, second in zip(one, other, strict=True)
+    ]
+    return 2 * sum(wins) > len(wins)
 
 
 def choose_shift(periods: list[Period]) -> float:
