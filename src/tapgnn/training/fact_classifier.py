@@ -102,7 +102,7 @@ class Period(NamedTuple):
 def forward_test(
     train: tuple[NDArray[np.float32], Ints], valid: tuple[NDArray[np.float32], Ints], plan: Plan, seed: int
 ) -> tuple[FactClassifier, list[Period]]:
-    """A classifier of the training events, periods on validation; before, others of earlier parts on what followed.
+    """A classifier of the training events, tested on validation; before, others of earlier parts on what followed.
 
     Each part has rows [n, D] and labels [n]. A period or an earlier part without both classes is left out. With few
     rare events one period says little, and rare labels drift: what is chosen should hold in more than one.
