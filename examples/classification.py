@@ -17,30 +17,16 @@ AUC by Hanley and McNeil, which is larger than the deviation over seeds, since a
 
 import argparse
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import numpy as np
 
 from tapgnn import TAPGNN
 from tapgnn.data import load_dataset
-from tapgnn.data.encoders import TableEncoder
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.threads import set_threads
-from tapgnn.training.classification import train_classifier
 from tapgnn.training.classification_baselines import measure_baselines
-
-KINDS = {"amount": "number", "currency": "category", "channel": "category", "country": "category"}
-
-
-def with_features(log):
-    """The log with its columns encoded as on the first part: numbers, and one column a category."""
-    size = len(split_strict(log).train)
-    encoder = TableEncoder.fit({name: column[:size] for name, column in log.columns.items()}, KINDS)
-    rows, (numbers, categories) = encoder.encode(log.columns), encoder.widths
-    codes = [rows[:, numbers + place].astype(int) for place in range(len(categories))]
-    shown = [np.eye(width, dtype=np.float32)[code] for code, width in zip(codes, categories, strict=True)]
-    return replace(log, features=np.concatenate([rows[:, :numbers], *shown], axis=1))
 
 
 def auc_error(auc, labels):
@@ -56,7 +42,7 @@ def classify(log, options, seed, baselines):
     split = split_strict(log)
     model = TAPGNN(preset=options.preset, kernel=options.kernel, width=options.width, epochs=options.epochs, seed=seed)
     model.fit(split.train, split.valid)
-    found = train_classifier(model.model_, log, seed, options.protocol)
+    found = model.fit_classifier(log, options.protocol)
     result = {
         "seed": seed,
         "link_valid_auc": model.history_.best_auc,
@@ -73,10 +59,11 @@ def classify(log, options, seed, baselines):
         "alerts": [asdict(alert) for alert in found.alerts],
         "calibration_error": found.calibration.error,
         "walks": found.walks,
+        "pieces": found.pieces,
         "shift": found.shift,
     }
     if baselines:
-        measured = measure_baselines(model.model_, log, seed)
+        measured = measure_baselines(model.model_, model.table_.encode(log), seed)
         result["baselines"] = {name: asdict(reference) for name, reference in measured.items()}
     return result
 
@@ -88,7 +75,7 @@ def logs(options):
         return
     for seed in range(options.simulations):
         log = simulate(options.events, accounts=3_000, merchants=300, fraud=options.fraud, seed=seed)
-        yield f"simulated {seed}" if options.simulations > 1 else "simulated", with_features(log)
+        yield f"simulated {seed}" if options.simulations > 1 else "simulated", log
 
 
 def summary(name, log, runs):

@@ -62,7 +62,7 @@ from tapgnn.model.files import (
     unpack_tensors,
 )
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-from tapgnn.training.classification import Classification, score_events, train_classifier
+from tapgnn.training.classification import Classification, Protocol, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings, TrainingParameters
 from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
@@ -286,9 +286,12 @@ class TAPGNN(TrainingParameters):
         found = measure_trained(self.model_, self.state_, self.log_.events(), events, "strict", seed)
         return {name: results.metrics for name, results in found.items()}
 
-    def fit_classifier(self, events: Any) -> Classification:
-        """Learn the labels of a log on top of the frozen model; `classify` then answers."""
-        found = train_classifier(self.model_, self._encoded(events), self.seed)
+    def fit_classifier(self, events: Any, protocol: Protocol = "facts") -> Classification:
+        """Learn the labels of a log on top of the frozen model; `classify` then answers.
+
+        See `tapgnn.training.classification` for the protocols.
+        """
+        found = train_classifier(self.model_, self._encoded(events), self.seed, protocol)
         self.classifier_ = found.classifier
         return found
 

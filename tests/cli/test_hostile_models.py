@@ -135,9 +135,14 @@ CRAFTED = {
     "half candidates": rewritten(ESTIMATOR, set_tensor("candidates", lambda rows: rows + 0.5)),
     "square candidates": rewritten(ESTIMATOR, set_tensor("candidates", lambda rows: rows[:, None].repeat(1, 2))),
     "no candidates": rewritten(ESTIMATOR, lambda tensors, _: tensors.pop("candidates")),
-    "a narrow classifier": rewritten(ESTIMATOR, set_tensor("classifier.centre", lambda row: row[:4].clone())),
-    "a classifier that is NaN": rewritten(ESTIMATOR, set_tensor("classifier.scale", lambda row: row * torch.nan)),
-    "half a classifier": rewritten(ESTIMATOR, lambda tensors, _: tensors.pop("classifier.centre")),
+    "a narrow classifier": rewritten(ESTIMATOR, set_tensor("classifier.additive", lambda row: row[:, :4].clone())),
+    "a classifier that reads beyond a description": rewritten(
+        ESTIMATOR, set_tensor("classifier.used", lambda row: row + 999)
+    ),
+    "a classifier that reads before it": rewritten(ESTIMATOR, set_tensor("classifier.used", lambda row: row - 1)),
+    "a classifier of no rank": rewritten(ESTIMATOR, set_tensor("classifier.first", lambda row: row[0].clone())),
+    "a classifier that is NaN": rewritten(ESTIMATOR, set_tensor("classifier.low", lambda row: row * torch.nan)),
+    "half a classifier": rewritten(ESTIMATOR, lambda tensors, _: tensors.pop("classifier.out")),
     "parameters that are a number": rewritten(ESTIMATOR, set_about(params=3)),
     "an unknown parameter": rewritten(ESTIMATOR, set_params(colour="red")),
     "epochs that are a word": rewritten(ESTIMATOR, set_params(epochs="many")),

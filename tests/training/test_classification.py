@@ -138,8 +138,8 @@ def test_saved_and_loaded_a_classifier_gives_the_same_probabilities(tmp_path):
 
 def test_references_are_measured_on_the_same_events():
     log = bursts(2_000, features=True)
-    model = TAPGNN(width=16, epochs=1).fit(log.slice(0, 1_400)).model_
-    found = measure_baselines(model, log)
+    model = TAPGNN(width=16, epochs=1).fit(log.slice(0, 1_400))
+    found = measure_baselines(model.model_, model.table_.encode(log))
     assert set(found) >= {"new pair", "surprising link", "busy source", "trees, columns", "trees, counts"}
     # The label follows from history, and the features are noise.
     assert found["trees, counts"].test_auc > 0.9

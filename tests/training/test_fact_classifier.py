@@ -7,9 +7,17 @@ import torch
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.model import FactClassifier
 from tapgnn.training import fact_classifier
-from tapgnn.training.fact_classifier import Period, choose_shift, fit_facts, forward_test, logits_of
+from tapgnn.training.fact_classifier import (
+    Period,
+    Plan,
+    choose_shift,
+    fit_facts,
+    forward_test,
+    logits_of,
+    predicts_better,
+)
 
-USED = np.arange(3)
+PLAN = Plan(np.arange(3))
 
 
 def sample(size=6_000, seed=0):
@@ -26,7 +34,7 @@ def test_probabilities_are_right_although_common_events_are_sampled(monkeypatch)
     monkeypatch.setattr(fact_classifier, "COMMON_PER_RARE", 4)
     rows, labels, _ = sample(20_000)
     later, truth, logits = sample(20_000, seed=1)
-    found = logits_of(fit_facts(rows, labels, USED, seed=0), later)
+    found = logits_of(fit_facts(rows, labels, PLAN, seed=0), later)
     assert sigmoid(found).sum() == pytest.approx(truth.sum(), rel=0.15)
     assert auc(truth, found) > auc(truth, logits) - 0.02
 
@@ -34,13 +42,13 @@ def test_probabilities_are_right_although_common_events_are_sampled(monkeypatch)
 def test_the_unit_of_a_number_changes_nothing():
     rows, labels, _ = sample()
     scaled = rows * np.float32(1024.0)
-    one, other = (logits_of(fit_facts(given, labels, USED, seed=0), given) for given in (rows, scaled))
+    one, other = (logits_of(fit_facts(given, labels, PLAN, seed=0), given) for given in (rows, scaled))
     np.testing.assert_allclose(one, other, atol=1e-3)
 
 
 def test_a_seed_reproduces_a_classifier_and_members_differ():
     rows, labels, _ = sample(2_000)
-    first, second = (fit_facts(rows, labels, USED, seed=3) for _ in range(2))
+    first, second = (fit_facts(rows, labels, PLAN, seed=3) for _ in range(2))
     for one, other in zip(first.parameters(), second.parameters(), strict=True):
         assert torch.equal(one, other)
     assert not torch.equal(first.first[0], first.first[1])
@@ -49,7 +57,7 @@ def test_a_seed_reproduces_a_classifier_and_members_differ():
 def test_what_lies_beyond_the_training_values_is_bounded_and_a_column_never_seen_is_ignored():
     rows, labels, _ = sample(2_000)
     rows[:, 1] = np.nan
-    classifier = fit_facts(rows, labels, USED, seed=0)
+    classifier = fit_facts(rows, labels, PLAN, seed=0)
     odd = np.array([[1e30, 5.0, -1e30], [np.nan, np.nan, np.nan]], dtype=np.float32)
     encoded = classifier.encode(torch.from_numpy(odd))
     assert encoded.min() >= 0
@@ -59,13 +67,13 @@ def test_what_lies_beyond_the_training_values_is_bounded_and_a_column_never_seen
 
 def test_only_the_columns_used_are_read():
     rows, labels, _ = sample(2_000)
-    classifier = fit_facts(rows, labels, np.array([0, 2]), seed=0)
+    classifier = fit_facts(rows, labels, Plan(np.array([0, 2])), seed=0)
     before, rows[:, 1] = logits_of(classifier, rows), 1e6
     np.testing.assert_array_equal(logits_of(classifier, rows), before)
 
 
 def test_one_pass_over_all_members_is_the_mean_of_them():
-    classifier = FactClassifier(USED).double().eval()
+    classifier = FactClassifier(PLAN.used).double().eval()
     for tensor in (classifier.low, classifier.steepness, classifier.additive):
         torch.nn.init.normal_(tensor)
     rows = torch.randn(7, 3, dtype=torch.float64)
@@ -87,10 +95,21 @@ def test_the_intercept_is_corrected_only_where_every_period_asks_for_it():
     assert choose_shift([period(1.0)]) == 0.0
 
 
+def test_a_plan_must_be_better_in_most_periods_whatever_their_share_of_the_rare_label():
+    good = [period(0.0, seed=seed) for seed in range(3)]
+    shifted = [Period(found.logits + 2.0, found.labels) for found in good]
+    assert not predicts_better(good, good)
+    noise = np.random.default_rng(0).normal(size=4_000)
+    bad = [Period(found.logits + noise, found.labels) for found in good]
+    assert predicts_better(shifted, bad)
+    assert predicts_better([good[0], good[1], bad[2]], bad)
+    assert not predicts_better([good[0], bad[1], bad[2]], bad)
+
+
 def test_earlier_parts_are_tested_on_what_followed():
     rows, labels, _ = sample(4_000)
-    _, tested = forward_test((rows[:3_000], labels[:3_000]), (rows[3_000:], labels[3_000:]), USED, seed=0)
+    _, tested = forward_test((rows[:3_000], labels[:3_000]), (rows[3_000:], labels[3_000:]), PLAN, seed=0)
     assert [len(found.labels) for found in tested] == [750, 750, 1_000]
     labels[:1_600] = 0
-    _, tested = forward_test((rows[:3_000], labels[:3_000]), (rows[3_000:], labels[3_000:]), USED, seed=0)
+    _, tested = forward_test((rows[:3_000], labels[:3_000]), (rows[3_000:], labels[3_000:]), PLAN, seed=0)
     assert [len(found.labels) for found in tested] == [750, 1_000]

@@ -21,6 +21,7 @@ from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.products import empty_rows, linear, multiply, relu
 from tapgnn.compiled.projection_fused import join
 from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
+from tapgnn.errors import ConfigError
 from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
 from tapgnn.model.event_classifier import EventClassifier, FactClassifier, RepresentationClassifier
@@ -80,6 +81,7 @@ class Inference:
             self.head = head_arrays(model)
         # Unit of time, rates per event, and how many columns the plain facts of an event have.
         self.counting = (float(model.config.unit), model.count_rate, len(model.description["facts"]))
+        self.columns = sum(map(len, model.description.values()))
         self.judge: tuple[EventClassifier | None, tuple[Tensor, ...], list[int], Any] = None, (), [], None
 
     def is_current(self) -> bool:
@@ -133,6 +135,9 @@ class Inference:
             if isinstance(classifier, RepresentationClassifier):
                 arrays = representation_classifier_arrays(classifier, self.dtype)
             elif isinstance(classifier, FactClassifier):
+                # Compiled code would read beyond the description.
+                if len(classifier.used) and int(classifier.used.max()) >= self.columns:
+                    raise ConfigError("the classifier belongs to another model; train one for this model")
                 arrays = classifier_arrays(classifier, self.dtype)
             self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -37,7 +37,7 @@ from tapgnn.evaluation.metrics import (
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import EventClassifier, FactClassifier, Model, State, Trace
 from tapgnn.model.event_classifier import dense_features
-from tapgnn.training.fact_classifier import choose_shift, forward_test
+from tapgnn.training.fact_classifier import MORE_PIECES, Period, Plan, choose_shift, forward_test, predicts_better
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
@@ -58,7 +58,8 @@ class Classification:
     positives                   events with the rare label in the whole log
     test_log_loss               mean; `base_log_loss` is that of the share of the rare label in the first part
     alerts                      precision and recall at each of the BUDGETS
-    walks, shift                whether walk sketches are used, and the correction of the intercept
+    walks, pieces, shift        whether walk sketches are used, into how many pieces a number is cut, and the correction
+                                of the intercept
     """
 
     classifier: EventClassifier
@@ -78,6 +79,7 @@ class Classification:
     by_time: TimeCurve
     protocol: Protocol
     walks: bool
+    pieces: int
     shift: float
 
 
@@ -151,71 +153,83 @@ def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Prot
         with torch.no_grad():
             valid_logits = classifier(valid_inputs).double().numpy()
     scores = score_events(classifier, model, state, test)
-    return _judge(classifier, protocol, walks, (train[1], kept[1].labels, truth), valid_logits, scores, test.time)
+    positives = int(sum((labels == 1).sum() for labels in (train[1], valid[1], truth)))
+    share = float((train[1] == 1).sum() / (train[1] >= 0).sum())
+    known = truth >= 0
+    judged = Judged(truth[known], scores[known], test.time[known])
+    return _summarise(classifier, protocol, walks, Period(valid_logits, kept[1].labels), judged, positives, share)
 
 
 def choose_classifier(model: Model, train: Part, valid: Part, seed: int) -> tuple[FactClassifier, Floats, bool]:
-    """The classifier with or without walk sketches, whichever predicts later events better in log-loss.
+    """The classifier, with or without walk sketches, then with more pieces or not: what predicts later events better.
 
-    Also its logits on validation, and whether it uses them.
+    See `forward_test` and `predicts_better`. Also its logits on validation, and whether it uses the walk sketches.
     """
     columns = column_groups(model)
     without = np.concatenate([columns["facts"], columns["link"], columns["features"]])
-    choices = [(False, without), (True, np.sort(np.concatenate([without, columns["walks"]])))]
-    found = []
-    for walks, used in choices if len(columns["walks"]) else choices[:1]:
-        classifier, tested = forward_test((train.rows, train.labels), (valid.rows, valid.labels), used, seed)
-        found.append((sum(period.loss() for period in tested), walks, classifier, tested))
-    _, walks, classifier, tested = min(found, key=lambda choice: choice[0])
-    shift = choose_shift(tested)
-    # What the sample of the training events that was kept does to the odds is taken back.
+    parts = (train.rows, train.labels), (valid.rows, valid.labels)
+    plan, best = Plan(without), forward_test(*parts, Plan(without), seed)
+    with_walks = np.sort(np.concatenate([without, columns["walks"]]))
+    for change in ("walks", "pieces"):
+        other = plan._replace(used=with_walks) if change == "walks" else plan._replace(pieces=MORE_PIECES)
+        if len(other.used) > len(plan.used) or other.pieces > plan.pieces:
+            found = forward_test(*parts, other, seed)
+            if predicts_better(found[1], best[1]):
+                plan, best = other, found
+    classifier, periods = best
+    # What the samples of the events that were kept do to the odds is taken back.
+    logits = periods[-1].logits + np.log(train.odds)
+    shift = choose_shift([*periods[:-1], Period(logits - np.log(valid.odds), valid.labels)])
     classifier.shift += shift + np.log(train.odds)
-    return classifier, tested[-1].logits + shift + np.log(train.odds), walks
+    return classifier, logits + shift, len(plan.used) > len(without)
 
 
 def column_groups(model: Model) -> dict[str, Ints]:
     """The columns of a description by what they tell of."""
     sizes = [len(names) for names in model.description.values()]
     starts = np.cumsum([0, *sizes])
-    return {
-        name: np.arange(start, start + size)
-        for name, start, size in zip(model.description, starts.tolist(), sizes, strict=False)
-    }
+    return {name: np.arange(*starts[place : place + 2]) for place, name in enumerate(model.description)}
 
 
-def _judge(
+class Judged(NamedTuple):
+    """Labels, probabilities and times [Q] of the labelled events of the last part."""
+
+    labels: Ints
+    scores: Floats
+    times: Floats
+
+
+def _summarise(
     classifier: EventClassifier,
     protocol: Protocol,
     walks: bool,
-    labels: tuple[Ints, Ints, Ints],
-    valid_logits: Floats,
-    scores: Floats,
-    times: Floats,
+    valid: Period,
+    judged: Judged,
+    positives: int,
+    share: float,
 ) -> Classification:
-    """The metrics, from the labels of the three parts, where -1 is not known."""
-    train, valid, truth = labels
-    known = truth >= 0
-    scores, times, truth = scores[known], times[known], truth[known]
-    share = (train == 1).sum() / (train >= 0).sum()
-    chance = np.clip(scores, 1e-12, 1 - 1e-12)
+    """The metrics; share is that of the rare label in the first part."""
+    truth, scores, times = judged
+    probability = np.clip(scores, 1e-12, 1 - 1e-12)
     return Classification(
         classifier=classifier,
-        valid_auc=auc(valid, valid_logits),
+        valid_auc=auc(valid.labels, valid.logits),
         test_auc=auc(truth, scores),
         test_ap=average_precision(truth, scores),
         labels=truth,
         scores=scores,
-        positives=int(sum((part == 1).sum() for part in labels)),
+        positives=positives,
         times=times,
-        valid_ap=average_precision(valid, valid_logits),
-        valid_log_loss=float(log_loss(valid, valid_logits).mean()),
-        test_log_loss=float(log_loss(truth, np.log(chance / (1 - chance))).mean()),
+        valid_ap=average_precision(valid.labels, valid.logits),
+        valid_log_loss=valid.loss(),
+        test_log_loss=float(log_loss(truth, np.log(probability / (1 - probability))).mean()),
         base_log_loss=float(log_loss(truth, np.full(len(truth), np.log(share / (1 - share)))).mean()),
         alerts=[alerts(truth, scores, budget) for budget in BUDGETS],
         calibration=calibration(truth, scores),
         by_time=auc_along_time(truth, scores, times),
         protocol=protocol,
         walks=walks,
+        pieces=classifier.low.shape[1] if isinstance(classifier, FactClassifier) else 0,
         shift=float(classifier.shift) if isinstance(classifier, FactClassifier) else 0.0,
     )
 

@@ -20,26 +20,35 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from tapgnn.evaluation.metrics import log_loss, sigmoid
 from tapgnn.events import Floats, Ints
 from tapgnn.model import FactClassifier
-from tapgnn.model.event_classifier import MEMBERS
+from tapgnn.model.event_classifier import MEMBERS, PIECES
 
 RATE, DECAY, BATCH, EPOCHS = 3e-3, 1e-2, 256, 8
 # Common events in the sample of a member for each rare one, and at least.
 COMMON_PER_RARE, COMMON_AT_LEAST = 30, 20_000
-# Where earlier training parts end, as shares of the training events: each is tested on what follows, up to the next.
+# Where earlier training parts end, as shares of the training events: each is periods on what follows, up to the next.
 EARLIER = (0.5, 0.75)
+# More pieces than usual, for labels that are not too rare for them.
+MORE_PIECES = 8
 # Descriptions that are encoded at a time.
-PIECE = 8_192
+ENCODED = 8_192
 
 
-def fit_facts(rows: NDArray[np.float32], labels: Ints, used: Ints, seed: int, members: int = MEMBERS) -> FactClassifier:
-    """A classifier on the columns `used` of the descriptions rows [n, D] of events with labels 0 or 1."""
+class Plan(NamedTuple):
+    """What a classifier is given: the columns of a description, and into how many pieces each is cut."""
+
+    used: Ints
+    pieces: int = PIECES
+
+
+def fit_facts(rows: NDArray[np.float32], labels: Ints, plan: Plan, seed: int) -> FactClassifier:
+    """A classifier from the descriptions rows [n, D] of events with labels 0 or 1."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    classifier = FactClassifier(used, members=members)
+    classifier = FactClassifier(plan.used, plan.pieces)
     classifier.fit_pieces(rows)
     rare, common = np.flatnonzero(labels == 1), np.flatnonzero(labels == 0)
     kept = min(len(common), max(COMMON_AT_LEAST, COMMON_PER_RARE * len(rare)))
-    samples = np.stack([np.concatenate([rare, rng.choice(common, kept, replace=False)]) for _ in range(members)])
+    samples = np.stack([np.concatenate([rare, rng.choice(common, kept, replace=False)]) for _ in range(MEMBERS)])
     with torch.no_grad():
         classifier.bias.fill_(math.log(len(rare) / kept))
     _train(classifier, rows, labels, samples, rng)
@@ -75,7 +84,7 @@ def _train(
 @torch.no_grad()
 def logits_of(classifier: FactClassifier, rows: NDArray[np.float32]) -> Floats:
     """[n] logits of descriptions [n, D]."""
-    parts: list[Tensor] = [classifier(part) for part in torch.split(torch.from_numpy(rows), PIECE)]
+    parts: list[Tensor] = [classifier(part) for part in torch.split(torch.from_numpy(rows), ENCODED)]
     return torch.cat(parts).double().numpy()
 
 
@@ -91,7 +100,7 @@ class Period(NamedTuple):
 
 
 def forward_test(
-    train: tuple[NDArray[np.float32], Ints], valid: tuple[NDArray[np.float32], Ints], used: Ints, seed: int
+    train: tuple[NDArray[np.float32], Ints], valid: tuple[NDArray[np.float32], Ints], plan: Plan, seed: int
 ) -> tuple[FactClassifier, list[Period]]:
     """A classifier of the training events, tested on validation; before, others of earlier parts on what followed.
 
@@ -99,29 +108,41 @@ def forward_test(
     rare events one period says little, and rare labels drift: what is chosen should hold in more than one.
     """
     rows, labels = train
-    tested = []
+    periods = []
     borders = [*(int(share * len(labels)) for share in EARLIER), len(labels)]
     for end, until in pairwise(borders):
         if _both(labels[:end]) and _both(labels[end:until]):
-            earlier = fit_facts(rows[:end], labels[:end], used, seed)
-            tested.append(Period(logits_of(earlier, rows[end:until]), labels[end:until]))
-    classifier = fit_facts(rows, labels, used, seed)
-    return classifier, [*tested, Period(logits_of(classifier, valid[0]), valid[1])]
+            earlier = fit_facts(rows[:end], labels[:end], plan, seed)
+            periods.append(Period(logits_of(earlier, rows[end:until]), labels[end:until]))
+    classifier = fit_facts(rows, labels, plan, seed)
+    return classifier, [*periods, Period(logits_of(classifier, valid[0]), valid[1])]
 
 
-def choose_shift(tested: list[Period]) -> float:
+def predicts_better(one: list[Period], other: list[Period]) -> bool:
+    """Whether a plan has the lower log-loss in most of the periods, each at its own share of the rare label.
+
+    That share drifts, which no choice of inputs can know. One period, in which something new happens, does not decide.
+    """
+    wins = [
+        first.loss(_intercept([first])) < second.loss(_intercept([second]))
+        for first, second in zip(one, other, strict=True)
+    ]
+    return 2 * sum(wins) > len(wins)
+
+
+def choose_shift(periods: list[Period]) -> float:
     """The correction of the intercept, fitted on all periods; 0 unless it helps in each, fitted on the others."""
-    for place, period in enumerate(tested):
-        others = [*tested[:place], *tested[place + 1 :]]
+    for place, period in enumerate(periods):
+        others = [*periods[:place], *periods[place + 1 :]]
         if not others or period.loss(_intercept(others)) >= period.loss():
             return 0.0
-    return _intercept(tested)
+    return _intercept(periods)
 
 
-def _intercept(tested: list[Period]) -> float:
+def _intercept(periods: list[Period]) -> float:
     """What added to the logits makes their probabilities sum to the number of rare labels (Newton's method)."""
-    logits = np.concatenate([period.logits for period in tested])
-    shift, wanted = 0.0, sum(int(period.labels.sum()) for period in tested)
+    logits = np.concatenate([period.logits for period in periods])
+    shift, wanted = 0.0, sum(int(period.labels.sum()) for period in periods)
     for _ in range(50):
         probability = sigmoid(logits + shift)
         step = (wanted - probability.sum()) / max((probability * (1.0 - probability)).sum(), 1e-9)
