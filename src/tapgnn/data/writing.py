@@ -61,6 +61,12 @@ def write_table(
         pass
 
 
+def write_tables(frames: Iterable[pl.DataFrame], path: str | Path) -> Iterator[pl.DataFrame]:
+    """Write frames with the same columns one after the other, and yield each one after it is written."""
+    target = Path(path)
+    return _written(iter(frames), target, ending_of(target), lambda frame: frame)
+
+
 def ending_of(path: Path) -> str:
     """The ending that gives the format of a file to write; any other is refused with the list."""
     found = next((ending for ending in ENDINGS if path.name.endswith(ending)), None)

@@ -23,6 +23,7 @@ import polars as pl
 from tapgnn.data.chunking import cut_between_instants
 from tapgnn.data.reading import formats
 from tapgnn.data.reading.cells import Cells
+from tapgnn.data.reading.column_preview import ColumnPreview, preview
 from tapgnn.data.reading.columns import columns_of, is_header, positional_names
 from tapgnn.data.reading.detection import detect_schema
 from tapgnn.data.reading.table_source import RawTable, TableSource
@@ -42,6 +43,7 @@ class ReadReport:
 
     schema       what the columns mean
     suggestions  what the table may mean instead, one line each
+    previews     of each column, what its first rows hold; empty where the schema was given
     """
 
     format: str = ""
@@ -51,6 +53,7 @@ class ReadReport:
     sorted: bool = True
     schema: Schema | None = None
     suggestions: list[str] = field(default_factory=list)
+    previews: dict[str, ColumnPreview] = field(default_factory=dict)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -133,7 +136,8 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
 def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events, Ints, pl.DataFrame]:
     """Read a whole file as its events, the row [E] of each in the file, and the file's own rows, of text or typed.
 
-    With them an answer about every event can be written in the order of the file, beside any of its columns.
+    With them an answer about every row can be written in the order of the file, beside any of its columns. A row that
+    was skipped is among the rows, empty where it could not be split into columns, and is in no event.
     """
     kept: list[tuple[pl.DataFrame, Ints]] = []
     read: list[Ints] = []
@@ -145,11 +149,11 @@ def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events
             yield batch
 
     events, order = collect(counted(), vocabulary)
-    rows, places = (
-        pl.concat([frame for frame, _ in kept], how="vertical_relaxed"),
-        np.concatenate([at for _, at in kept]),
-    )
-    return events, order, rows.filter(pl.Series(np.isin(places, np.concatenate(read))))
+    places = np.concatenate([at for _, at in kept])
+    rows = pl.concat([frame for frame, _ in kept], how="diagonal_relaxed")
+    by_place = np.argsort(places, kind="stable")
+    position = np.searchsorted(places[by_place], np.concatenate(read))
+    return events, position[order], rows[by_place]
 
 
 def request_of(options: Any) -> SchemaRequest:
@@ -209,6 +213,7 @@ def open_rows(
     if given is None:
         tables, first = _first_rows(source)
         schema, report.suggestions = detect_schema(first, source, wanted, wording)
+        report.previews = {name: preview(cells) for name, cells in first.items()}
     else:
         tables, schema = None, given
         _check_columns(source, schema)
@@ -251,10 +256,13 @@ def _check_columns(source: TableSource, schema: Schema) -> None:
 def _keeping(
     tables: Iterator[RawTable], source: TableSource, kept: list[tuple[pl.DataFrame, Ints]]
 ) -> Iterator[RawTable]:
-    """The tables, whose rows are also kept as they are."""
+    """The tables, whose rows are also kept as they are, and rejected ones as empty rows."""
     for table in tables:
-        cells = {name: table.columns[name] for name in source.columns}
-        kept.append((pl.DataFrame(cells, strict=False), table.places))
+        frame = pl.DataFrame({name: table.columns[name] for name in source.columns}, strict=False)
+        kept.append((frame, table.places))
+        if table.rejected:
+            lost = np.array([place for place, _ in table.rejected], dtype=np.int64)
+            kept.append((frame.clear(len(lost)), lost))
         yield table
 
 
