@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -12,7 +13,7 @@ import torch
 from threadpoolctl import threadpool_info
 
 import tapgnn.evaluation
-from tapgnn import TAPGNN, Events
+from tapgnn import TAPGNN
 from tapgnn.baselines import METHODS, EdgeBank, Popularity, Recency
 from tapgnn.baselines.memory.jodie import JODIE
 from tapgnn.data.simulation.payment_stream import simulate
@@ -110,7 +111,7 @@ def test_the_future_of_the_test_period_changes_no_earlier_score(longer):
     rng = np.random.default_rng(0)
     src, dst = longer.src.copy(), longer.dst.copy()
     src[later], dst[later] = rng.permutation(src[later]), rng.permutation(dst[later])
-    other = Events(src, dst, longer.time, longer.features, longer.labels, longer.vocabulary)
+    other = replace(longer, src=src, dst=dst)
     second = evaluate(other, estimator(), "strict", seeds=1)
     before, after = first.first["tapgnn"], second.first["tapgnn"]
     early = (before.times < middle) & (before.labels == 1)

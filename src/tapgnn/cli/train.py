@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -47,9 +46,11 @@ def evaluate(
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
+    log.say_columns()
     opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
     with Screen(opening, estimator.epochs, seeds) as screen:
-        found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
+        told = lambda seed, step: screen.step(step, seed)  # noqa: E731
+        found = run(log.events, estimator, protocol, seeds, told, log.schema)  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
@@ -93,16 +94,17 @@ def fit(
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
-    wanted = reading.label is not None if classify is None else classify
+    log.say_columns()
+    wanted = bool(reading.label) if classify is None else classify
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
     opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
-    _train(estimator, (train, valid), out, resume, Screen(opening, estimator.epochs), board)
+    _train(estimator, (train, valid), log, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
-    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, output)
+    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, output)
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
@@ -124,7 +126,13 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 
 
 def _train(
-    model: TAPGNN, parts: tuple[Events, Events], out: Path, resume: bool, screen: Screen, board: TensorBoardLog | None
+    model: TAPGNN,
+    parts: tuple[Events, Events],
+    log: Log,
+    out: Path,
+    resume: bool,
+    screen: Screen,
+    board: TensorBoardLog | None,
 ) -> None:
     """Train with all listeners; exits if there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
@@ -140,7 +148,7 @@ def _train(
             board.step(step)
 
     with screen:
-        model.fit(*parts, listener=listen, checkpoint=out, resume=resume)
+        model.fit(*parts, schema=log.schema, listener=listen, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
     if not model.history_.points:
@@ -149,9 +157,7 @@ def _train(
     write_metrics(out / METRICS, model.history_.points)
 
 
-def _finish(
-    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, output: Output
-) -> None:
+def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
     from tapgnn.evaluation.harness import versions
@@ -160,7 +166,6 @@ def _finish(
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
-    model.reading_ = asdict(reading)
     history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
     result = {
         "name": log.name,
@@ -176,7 +181,7 @@ def _finish(
         "params": model.get_params(),
         "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
-        "reading": model.reading_,
+        "schema": model.schema.to_dict(),
     }
     output.result(result)
     write_json(out / FIT, result)

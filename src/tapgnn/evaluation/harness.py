@@ -104,9 +104,7 @@ def with_dense_features(split: Split, schema: Schema | None = None) -> Split:
         return split
     encoder = FittedSchema.fit(split.train, schema).encoder
     parts = {name: getattr(split, name) for name in ("train", "valid", "test")}
-    return replace(
-        split, **{name: replace(part, features=encoder.dense(part.columns)) for name, part in parts.items()}
-    )
+    return replace(split, **{name: replace(part, features=encoder.dense(part.columns)) for name, part in parts.items()})
 
 
 @dataclass(frozen=True)
