@@ -47,13 +47,13 @@ class Log:
 
         return self.report.schema or Schema()
 
-    def say_columns(self) -> None:
-        """How the columns were read, in a line, and what may be meant instead, in another."""
-        say(f"columns: {schema_line(self.schema)}")
-        suggestions = self.report.suggestions
+    def opening(self, plan: str) -> str:
+        """What a command is going to do with it, after how its columns were read, and what may be meant instead."""
+        lines, suggestions = [f"columns: {schema_line(self.schema)}"], self.report.suggestions
         if suggestions:
             more = f" (and {len(suggestions) - 2} more; see 'tapgnn inspect')" if len(suggestions) > 2 else ""
-            say(f"note: {'; '.join(suggestions[:2])}{more}")
+            lines.append(f"note: {'; '.join(suggestions[:2])}{more}")
+        return "\n".join([*lines, f"{self.title}: {plan}"])
 
 
 def schema_line(schema: Schema) -> str:

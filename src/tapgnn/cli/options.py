@@ -150,6 +150,7 @@ class Learning:
     sketch_half_lives: str | None = _detail(
         "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log."
     )
+    partners: int | None = _detail("N", "Recent partners that a node remembers exactly, 0 for none.")
     statistics: bool | None = _detail("", "Use recency and event counts of a node as inputs.")
     half_lives: str | None = _detail(
         "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log."

@@ -46,8 +46,7 @@ def evaluate(
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
-    log.say_columns()
-    opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
+    opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}")
     with Screen(opening, estimator.epochs, seeds) as screen:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
         found = run(log.events, estimator, protocol, seeds, told, log.schema)  # type: ignore[arg-type]
@@ -94,12 +93,11 @@ def fit(
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
-    log.say_columns()
     wanted = bool(reading.label) if classify is None else classify
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
-    opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
+    opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}")
     _train(estimator, (train, valid), log, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"

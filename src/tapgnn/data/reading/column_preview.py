@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import polars as pl
 
@@ -25,7 +25,7 @@ def preview(cells: Cells) -> ColumnPreview:
     >>> preview(["ecom", "", "ecom", "card"])
     ColumnPreview(missing=0.25, examples=('ecom', 'card'))
     """
-    series = pl.Series(["" if cell is None else str(cell) for cell in cells]) if isinstance(cells, list) else cells
+    series = pl.Series([_text(cell) for cell in cells], dtype=pl.String) if isinstance(cells, list) else cells
     if series.dtype in (pl.String, pl.Categorical, pl.Enum):
         series = without_missing(series.cast(pl.String))
     elif series.dtype.is_float():
@@ -34,6 +34,10 @@ def preview(cells: Cells) -> ColumnPreview:
     values = known.unique(maintain_order=True).head(EXAMPLES) if not known.dtype.is_nested() else known.head(EXAMPLES)
     share = 1 - len(known) / len(series) if len(series) else 0.0
     return ColumnPreview(share, tuple(_short(str(value)) for value in values))
+
+
+def _text(cell: Any) -> str | None:
+    return None if cell is None else str(cell).encode("utf-8", "replace").decode()
 
 
 def _short(text: str) -> str:
