@@ -379,7 +379,8 @@ class TAPGNN:
 
     def fit_classifier(self, events: Any) -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers."""
-        found = train_classifier(self.model_, self._encoded(events), self.seed)
+        encoded = self._encoded(events)
+        found = train_classifier(self.model_, encoded, self.seed)
         self.classifier_ = found.classifier
         return found
 

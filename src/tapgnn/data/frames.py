@@ -94,8 +94,8 @@ def _columns(table: Any) -> tuple[dict[str, Cells], tuple[str, ...], str]:
         raise EventError(f"row {odd}: expected a dict of the columns of one event, not {type(table[odd]).__name__}")
     cure = "; read the file with tapgnn.data.read_events" if isinstance(table, str | Path) else ""
     raise EventError(
-        f"expected Events, a pandas or polars frame, a pyarrow table, a TemporalData, a dict of columns or a list of "
-        f"dicts, not {type(table).__name__}{cure}"
+        f"expected a pandas or polars frame, a pyarrow table, a TemporalData, a dict of columns, a list of dicts or "
+        f"Events, not {type(table).__name__}{cure}"
     )
 
 

@@ -53,7 +53,7 @@ class ReadReport:
     sorted: bool = True
     schema: Schema | None = None
     suggestions: list[str] = field(default_factory=list)
-    previews: dict[str, ColumnPreview] = field(default_factory=dict)
+    previews: dict[str, ColumnPreview] = field(default_factory=dict, compare=False)
 
     @property
     def ignored(self) -> tuple[str, ...]:
