@@ -155,6 +155,29 @@ def test_a_file_called_parquet_is_parquet(model, new, tmp_path):
     assert "the file name must end in one of" in tapgnn("classify", model, new, "--out", tmp_path / "risk.xlsx").refusal
 
 
+def test_a_table_of_merchants_reaches_the_model(file, tmp_path):
+    rows = [f"m{row},{('food', 'travel', 'games')[row % 3]}" for row in range(81)]
+    merchants = put(tmp_path, "merchants.csv", "\n".join(["merchant_id,category", *rows]) + "\n")
+    words = ("--width", 8, "--epochs", 1, "--node-table", merchants, "--node-id", "merchant_id")
+    outcome = tapgnn("fit", file, "--out", tmp_path / "model", *words)
+    assert outcome.code == 0, outcome.err
+    assert "81 nodes described by category" in outcome.err
+    fitted = TAPGNN.load(tmp_path / "model")
+    assert fitted.model_.config.node_features == 5
+    # Of two merchants that nobody has paid, one is described and one is not.
+    assert not np.allclose(fitted.embed("m80"), fitted.embed("m81"))
+    ask = ("embed", tmp_path / "model", "m81", "--json")
+    later = put(tmp_path, "later.csv", "merchant_id,category\nm81,games\nm80,food\n")
+    told = tapgnn(*ask, "--node-table", later).last["embeddings"]
+    np.testing.assert_allclose(told, fitted.embed("m80"), rtol=1e-4, atol=1e-5)
+    assert tapgnn(*ask).last["embeddings"] != told
+    changed = fitted.embed("m80")
+    assert not np.allclose(fitted.describe(later).embed("m80"), changed)
+    assert (
+        "--node-id names a column of --node-table" in tapgnn("fit", file, "--out", tmp_path / "x", *words[6:]).refusal
+    )
+
+
 def test_a_frame_goes_in_and_comes_out(table, model, new):
     fitted = TAPGNN.load(model)
     later = pd.read_csv(new).set_index("transaction_id", drop=False)

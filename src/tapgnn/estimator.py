@@ -57,6 +57,7 @@ from tapgnn.data.frame_answers import answer_like, in_row_order, is_column
 from tapgnn.data.frames import frame_events, frame_schema
 from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
+from tapgnn.data.node_table import NodeEncoder, NodeTable, read_node_table
 from tapgnn.data.reading.clock import UNITS
 from tapgnn.data.schema import Schema
 from tapgnn.data.splits import split_strict
@@ -168,6 +169,8 @@ class TAPGNN:
         valid: Any = None,
         *,
         schema: Schema | None = None,
+        nodes: Any = None,
+        node_id: str | None = None,
         listener: Listener | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -177,6 +180,9 @@ class TAPGNN:
         Events, or a table that the schema explains (found where none is given). With a checkpoint folder every epoch is
         written there, and `resume` goes on from it. Afterwards the model has observed `events` (and not `valid`, where
         it was given). A column of labels in place of `valid`, as scikit-learn passes them, trains the classifier also.
+
+        nodes     a table of what is known of nodes, one row each
+        node_id   its column of their ids; by default the one that is named as the sources or destinations
         """
         labels, order = None, None
         if valid is not None and not isinstance(valid, Events) and is_column(valid):
@@ -197,10 +203,21 @@ class TAPGNN:
             chosen_on = split_strict(events).test
             train = events.slice(0, len(events) - len(chosen_on))
         settings = self.settings()
-        table = FittedSchema.fit(train, schema)
+        table, known = FittedSchema.fit(train, schema), None
+        if nodes is not None:
+            known = nodes if isinstance(nodes, NodeTable) else read_node_table(nodes, table.schema, node_id)
+            rows = events.vocabulary.add(known.internal_ids(table.schema))
+            trained_on = np.isin(rows, np.concatenate([train.src, train.dst]))
+            table = replace(table, nodes=NodeEncoder.fit(known, trained_on))
         train, chosen_on = table.encode(train), table.encode(chosen_on)
+        config = self.config().fitted_to(train, table.categories)
+        if table.nodes is not None:
+            config = replace(config, node_features=table.nodes.width)
         torch.manual_seed(settings.seed)
-        model = Model(self.config().fitted_to(train, table.categories), events.vocabulary)
+        model = Model(config, events.vocabulary)
+        if table.nodes is not None and known is not None:
+            model.inputs.features[:] = torch.from_numpy(table.nodes.missing())
+            _describe(model, table, known)
         training = LinkTraining(model, train, chosen_on, settings)
         if checkpoint is not None and resume:
             load_checkpoint(training, checkpoint)
@@ -250,6 +267,15 @@ class TAPGNN:
                 _, self.state_ = self.model_.advance(piece, self.state_)
         if self.log_ is not None:
             self.log_.append(encoded)
+        return self
+
+    def describe(self, nodes: Any) -> TAPGNN:
+        """Take in a later node table: nodes that are new, or whose description has changed; others stay as they are."""
+        self._check_fitted()
+        encoder = self.table_.nodes
+        if encoder is None:
+            raise QueryError("the model was fitted without a node table; fit it again with nodes=... (--node-table)")
+        _describe(self.model_, self.table_, read_node_table(nodes, self.schema, encoder.id, encoder.kinds))
         return self
 
     def remember(self, events: Any) -> TAPGNN:
@@ -457,7 +483,9 @@ class TAPGNN:
         with refusing(Path(folder) / SCHEMA):
             table = FittedSchema.from_json(read_file(folder, SCHEMA))
             numbers, sizes = table.encoder.widths
-            if (numbers, sizes) != (model.config.edge_features, model.config.edge_categories):
+            described = 0 if table.nodes is None else table.nodes.width
+            expected = (model.config.edge_features, model.config.edge_categories, model.config.node_features)
+            if (numbers, sizes, described) != expected:
                 raise ConfigError("the encoders do not fit the model")
         tensors, about = unpack_tensors(path, read_file(folder, FILE))
         with refusing(path):
@@ -477,6 +505,18 @@ class TAPGNN:
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
+
+
+def _describe(model: Model, table: FittedSchema, nodes: NodeTable) -> None:
+    """Give the nodes of a table their features; those that the model does not know yet get a row."""
+    if table.nodes is None:
+        raise QueryError("the model was fitted without a node table")
+    rows = model.vocabulary.add(nodes.internal_ids(table.schema))
+    last = {row: place for place, row in enumerate(rows.tolist())}
+    places = list(last.values())
+    model.inputs.describe(rows[places], table.nodes.features(nodes.columns)[places])
+    # The features may be a new tensor now: arrays of the old one must not be read again.
+    model.to(model.dtype)
 
 
 def _restore_classifier(tensors: dict[str, Tensor], config: Config) -> EventClassifier:

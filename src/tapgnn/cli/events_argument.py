@@ -20,6 +20,7 @@ from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.data import ReadReport, Schema
+    from tapgnn.data.node_table import NodeTable
     from tapgnn.events import Events
 
 NOTE = ".simulated.json"
@@ -47,9 +48,12 @@ class Log:
 
         return self.report.schema or Schema()
 
-    def opening(self, plan: str) -> str:
+    def opening(self, plan: str, nodes: NodeTable | None = None) -> str:
         """What a command is going to do with it, after how its columns were read, and what may be meant instead."""
         lines, suggestions = [f"columns: {schema_line(self.schema)}"], self.report.suggestions
+        if nodes is not None:
+            lines[0] += f"; {len(nodes.ids):,} nodes described by {', '.join(list(nodes.kinds)[:8]) or 'nothing'}"
+            suggestions = [*suggestions, *nodes.suggestions]
         if suggestions:
             more = f" (and {len(suggestions) - 2} more; see 'tapgnn inspect')" if len(suggestions) > 2 else ""
             lines.append(f"note: {'; '.join(suggestions[:2])}{more}")

@@ -18,6 +18,8 @@ import typer
 from tapgnn.cli.config_file import read_config
 
 if TYPE_CHECKING:
+    from tapgnn.data import Schema
+    from tapgnn.data.node_table import NodeTable
     from tapgnn.estimator import TAPGNN
 
 
@@ -99,6 +101,27 @@ class Reading:
         """The options of `tapgnn.data.read_events`."""
         lists = ("numeric", "categorical", "boolean", "drop", "features")
         return {name: listed(value) if name in lists else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """A table of what is known of nodes."""
+
+    node_table: str | None = _reading(
+        "FILE", "A table of what is known of nodes, one row each, such as the category of a merchant."
+    )
+    node_id: str | None = _reading("COLUMN", "The column of their ids in the node table.", "as in EVENTS")
+
+    def read(self, schema: Schema) -> NodeTable | None:
+        """The node table, if there is one."""
+        from tapgnn.data.node_table import read_node_table
+        from tapgnn.errors import ConfigError
+
+        if self.node_table is None:
+            if self.node_id is not None:
+                raise ConfigError("--node-id names a column of --node-table; pass that file, too")
+            return None
+        return read_node_table(self.node_table, schema, self.node_id)
 
 
 def listed(names: str | None) -> list[str] | None:

@@ -36,6 +36,9 @@ class ModelOptions:
     skip_bad_rows: bool = option(
         "", "Skip rows of events that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
     )
+    node_table: Path | None = option(
+        "FILE", "A later table of nodes that are new or have changed, with the columns of the one in 'fit'."
+    )
     threads: int = option("N", "Number of threads.", True, default=1)
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
@@ -45,6 +48,8 @@ class ModelOptions:
 
         set_threads(self.threads)
         model = TAPGNN.load(folder)
+        if self.node_table is not None:
+            model.describe(self.node_table)
         if log is not None:
             model.remember(read_with(str(log), self.reading(model)).events)
         if self.observe is not None:

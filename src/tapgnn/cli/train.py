@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, Reading, command, option
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
@@ -27,6 +28,7 @@ FOLDER = "tapgnn-evaluation"
 def evaluate(
     events: EventsArgument,
     reading: Reading,
+    node_options: NodeOptions,
     learning: Learning,
     output: Output,
     protocol: str = PROTOCOL,
@@ -46,10 +48,11 @@ def evaluate(
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
-    opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}")
+    nodes = node_options.read(log.schema)
+    opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
     with Screen(opening, estimator.epochs, seeds) as screen:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
-        found = run(log.events, estimator, protocol, seeds, told, log.schema)  # type: ignore[arg-type]
+        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes)  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
@@ -72,6 +75,7 @@ def fit(
     events: EventsArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
+    node_options: NodeOptions,
     learning: Learning,
     output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
@@ -97,8 +101,10 @@ def fit(
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
-    opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}")
-    _train(estimator, (train, valid), log, out, resume, Screen(opening, estimator.epochs), board)
+    nodes = node_options.read(log.schema)
+    opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}", nodes)
+    table = {"schema": log.schema, "nodes": nodes}
+    _train(estimator, (train, valid), table, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
@@ -126,7 +132,7 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 def _train(
     model: TAPGNN,
     parts: tuple[Events, Events],
-    log: Log,
+    table: Mapping[str, Any],
     out: Path,
     resume: bool,
     screen: Screen,
@@ -146,7 +152,7 @@ def _train(
             board.step(step)
 
     with screen:
-        model.fit(*parts, schema=log.schema, listener=listen, checkpoint=out, resume=resume)
+        model.fit(*parts, **table, listener=listen, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
     if not model.history_.points:

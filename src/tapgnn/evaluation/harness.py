@@ -32,6 +32,7 @@ from tapgnn.baselines import METHODS, Method
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.subprocess_run import peak_mb, run_in_subprocess
 from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.node_table import NodeTable
 from tapgnn.data.schema import Schema
 from tapgnn.data.splits import Split
 from tapgnn.errors import ConfigError
@@ -65,14 +66,19 @@ class TAPGNNMethod(TrainedModel):
     """TAP-GNN as a `Method`; `params` are those of the estimator, the schema explains the columns of the events."""
 
     def __init__(
-        self, seed: int = 0, listener: Listener | None = None, schema: Schema | None = None, **params: Any
+        self,
+        seed: int = 0,
+        listener: Listener | None = None,
+        schema: Schema | None = None,
+        nodes: NodeTable | None = None,
+        **params: Any,
     ) -> None:
         self.estimator = TAPGNN(seed=seed, **params)
-        self.listener, self.schema = listener, schema
+        self.listener, self.schema, self.nodes = listener, schema, nodes
 
     def fit(self, train: Events, valid: Events) -> None:
         """Train, and observe the training events; an interrupted training is discarded."""
-        self.estimator.fit(train, valid, schema=self.schema, listener=self.listener)
+        self.estimator.fit(train, valid, schema=self.schema, nodes=self.nodes, listener=self.listener)
         if self.estimator.history_.interrupted:
             raise KeyboardInterrupt
         self.model, self.state, self.table = self.estimator.model_, self.estimator.state_, self.estimator.table_
@@ -190,6 +196,7 @@ def evaluate(
     seeds: int = 5,
     listener: SeedListener | None = None,
     schema: Schema | None = None,
+    nodes: NodeTable | None = None,
 ) -> Evaluation:
     """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods."""
     rules = find_protocol(protocol)
@@ -203,7 +210,7 @@ def evaluate(
         seed = questions.seed
         told = None if listener is None else partial(listener, seed)
         params = {**estimator.get_params(), "seed": seed}
-        model = SampledTAPGNN(**params, listener=told, schema=schema) if name == NAME else None
+        model = SampledTAPGNN(**params, listener=told, schema=schema, nodes=nodes) if name == NAME else None
         found = measure(model or make_baseline(name, seed, questions.window), questions)
         first.setdefault(name, found)
         if model is None:
