@@ -96,6 +96,12 @@ def _written(
             write, first = None, pl.DataFrame()
             for piece in pieces:
                 frame = frame_of(piece)
+                mixed = next((name for name, kind in frame.schema.items() if kind == pl.Object), None)
+                if mixed is not None and ending in _BINARY:
+                    raise DataError(
+                        f"{target.name}: column {mixed!r} holds values of several types, but a column of {ending} has "
+                        "one; write .jsonl or .csv"
+                    )
                 if write is None:
                     write, first = _writer(stream, ending, frame, stack), frame.clear()
                 if frame.columns != first.columns or (ending in _BINARY and frame.schema != first.schema):
