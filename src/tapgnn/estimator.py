@@ -220,7 +220,10 @@ class TAPGNN:
             _describe(model, table, known)
         training = LinkTraining(model, train, chosen_on, settings)
         if checkpoint is not None and resume:
+            described = model.inputs.features.clone()
             load_checkpoint(training, checkpoint)
+            if not torch.equal(described, model.inputs.features):
+                raise ConfigError(f"{checkpoint} belongs to a training with another node table; start without --resume")
         after = None if checkpoint is None else partial(save_checkpoint, folder=checkpoint)
         # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)

@@ -205,6 +205,6 @@ def test_formulas_are_escaped_only_where_a_spreadsheet_is_asked_for(tmp_path):
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_a_column_of_integers_and_strings_is_refused_where_a_column_has_one_type(ending, tmp_path):
-    with pytest.raises(DataError, match="column 'node' holds values of several types.*write .jsonl or .csv"):
+    with pytest.raises(DataError, match="column 'node' holds values of several types"):
         write_table({"node": [7, "seven"]}, tmp_path / f"nodes.{ending}")
     assert not list(tmp_path.iterdir())

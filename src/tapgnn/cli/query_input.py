@@ -104,8 +104,9 @@ def read_queries(
 
 def warn_of_unknown(queries: Queries, model: TAPGNN, side: Side | None = None) -> None:
     """Mention nodes that the model has never seen, which may be typos."""
-    new = [name for role, ids in queries.ids.items() for name in ids if not is_known(name, model, SIDES[role] or side)]
-    new = list(dict.fromkeys(new))
+    asked = {role: dict.fromkeys(ids) for role, ids in queries.ids.items()}
+    strange = (name for role, ids in asked.items() for name in ids if not is_known(name, model, SIDES[role] or side))
+    new = list(dict.fromkeys(strange))
     if new:
         shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
         say(f"the model has never seen {shown}; the answer is for a new node")
@@ -148,7 +149,10 @@ def _nodes(source: TableSource, table: RawTable, name: str, model: TAPGNN, side:
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
             raise _bad_row(source, place, f"{name} {shorten(cell)} is not an integer or a string")
-    return cells if source.typed else [as_id(cell, model, side) for cell in cells]
+    if source.typed:
+        return cells
+    known = {cell: as_id(cell, model, side) for cell in set(cells)}
+    return [known[cell] for cell in cells]
 
 
 def _times(source: TableSource, table: RawTable, name: str, model: TAPGNN) -> list[float]:

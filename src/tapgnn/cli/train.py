@@ -170,6 +170,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
+    described = model.table_.nodes
     history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
     result = {
         "name": log.name,
@@ -186,6 +187,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
         "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
         "schema": model.schema.to_dict(),
+        "nodes": None if described is None else {"id": described.id, "columns": dict(described.kinds)},
     }
     output.result(result)
     write_json(out / FIT, result)

@@ -228,6 +228,14 @@ def test_the_rows_of_a_file_can_be_kept_beside_its_events(tmp_path):
     assert [rows["memo"][row] for row in order.tolist()] == ["z", "x"]
 
 
+def test_kept_rows_hold_what_the_file_holds(tmp_path):
+    lines = ['{"src":7,"dst":"b","time":3}', '{"src":"7","dst":"c","time":2}', "broken", '{"src":8,"dst":"d","time":1}']
+    events, order, rows = read_table(put(tmp_path, "log.jsonl", "\n".join(lines) + "\n"), skip_bad_rows=True)
+    assert rows["src"].to_list() == [7, "7", None, 8]
+    assert order.tolist() == [3, 1, 0]
+    assert [events.vocabulary.ids[row] for row in events.src] == [8, "7", 7]
+
+
 def test_every_column_has_a_preview_of_its_first_rows(tmp_path):
     report = ReadReport()
     read_events(put(tmp_path, "log.csv", "src,dst,time,memo\na,b,1,x\na,c,2,NA\n"), report=report)

@@ -139,7 +139,7 @@ def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events
     With them an answer about every row can be written in the order of the file, beside any of its columns. A row that
     was skipped is among the rows, empty where it could not be split into columns, and is in no event.
     """
-    kept: list[tuple[pl.DataFrame, Ints]] = []
+    kept: list[RawTable] = []
     read: list[Ints] = []
     batches, vocabulary = _opened(Path(path), options, kept=kept)
 
@@ -149,11 +149,25 @@ def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events
             yield batch
 
     events, order = collect(counted(), vocabulary)
-    places = np.concatenate([at for _, at in kept])
-    rows = pl.concat([frame for frame, _ in kept], how="diagonal_relaxed")
+    places = np.concatenate([[*table.places, *(place for place, _ in table.rejected)] for table in kept])
     by_place = np.argsort(places, kind="stable")
     position = np.searchsorted(places[by_place], np.concatenate(read))
-    return events, position[order], rows[by_place]
+    rows = pl.DataFrame([_kept_column(name, kept, by_place) for name in kept[0].columns])
+    return events, position[order], rows
+
+
+def _kept_column(name: str, tables: Sequence[RawTable], order: Ints) -> pl.Series:
+    """The cells of a column in this order, as they are, also where integers and strings are mixed; rejected rows last
+    in every table, empty."""
+    parts = [table.columns[name] for table in tables]
+    if not isinstance(parts[0], list):
+        empty = [pl.Series([None] * len(table.rejected), dtype=parts[0].dtype) for table in tables]
+        whole = pl.concat([piece for pair in zip(parts, empty, strict=True) for piece in pair])
+        return whole.gather(order).alias(name)
+    cells = [cell for part, table in zip(parts, tables, strict=True) for cell in [*part, *[None] * len(table.rejected)]]
+    kinds = {type(cell) for cell in cells if cell is not None}
+    mixed = str in kinds and len(kinds) > 1
+    return pl.Series(name, [cells[row] for row in order.tolist()], dtype=pl.Object if mixed else None, strict=False)
 
 
 def request_of(options: Any) -> SchemaRequest:
@@ -178,7 +192,7 @@ def _events(rows: TypedRows, vocabulary: Vocabulary) -> Events:
 
 
 def _opened(
-    path: Path, options: ReadOptions, ordered: bool = False, kept: list[tuple[pl.DataFrame, Ints]] | None = None
+    path: Path, options: ReadOptions, ordered: bool = False, kept: list[RawTable] | None = None
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
     """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
     check_options(options)
@@ -205,7 +219,7 @@ def open_rows(
     options: ReadOptions,
     wording: Wording = COMMAND_LINE,
     ordered: bool = False,
-    kept: list[tuple[pl.DataFrame, Ints]] | None = None,
+    kept: list[RawTable] | None = None,
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
     """The rows of a source by the given schema, or by one that is detected, and the vocabulary for their ids."""
     report = options.get("report") or ReadReport()
@@ -222,7 +236,7 @@ def open_rows(
     if tables is None or source.repeatable:
         tables = source.read(source.columns if kept is not None else names)
     if kept is not None:
-        tables = _keeping(tables, source, kept)
+        tables = _keeping(tables, kept)
     batches = _batches(tables, source, schema, options.get("skip_bad_rows", False), ordered, report, wording)
     vocabulary = options.get("vocabulary")
     return batches, Vocabulary() if vocabulary is None else vocabulary
@@ -253,16 +267,10 @@ def _check_columns(source: TableSource, schema: Schema) -> None:
             raise DataError(f"{source.name} has no column {name!r}; {columns_of(source)}")
 
 
-def _keeping(
-    tables: Iterator[RawTable], source: TableSource, kept: list[tuple[pl.DataFrame, Ints]]
-) -> Iterator[RawTable]:
-    """The tables, whose rows are also kept as they are, and rejected ones as empty rows."""
+def _keeping(tables: Iterator[RawTable], kept: list[RawTable]) -> Iterator[RawTable]:
+    """The tables, which are also kept as they are."""
     for table in tables:
-        frame = pl.DataFrame({name: table.columns[name] for name in source.columns}, strict=False)
-        kept.append((frame, table.places))
-        if table.rejected:
-            lost = np.array([place for place, _ in table.rejected], dtype=np.int64)
-            kept.append((frame.clear(len(lost)), lost))
+        kept.append(table)
         yield table
 
 
