@@ -35,15 +35,19 @@ check: setup
 demo: setup
 	mkdir -p demo
 	@echo "== 1. A SIMULATED payment network: accounts, merchants, daily rhythm, fraud rings. Nothing in it is real."
-	$(BIN)/tapgnn simulate demo/payments.csv $(DEMO_NETWORK)
+	$(BIN)/tapgnn simulate demo/payments.csv $(DEMO_NETWORK) --merchants-out demo/merchants.csv
 	$(BIN)/tapgnn simulate demo/past.csv $(DEMO_NETWORK) --first 50000
+	$(BIN)/tapgnn simulate demo/new.csv $(DEMO_NETWORK) --skip 50000 --first 52000
 	$(BIN)/tapgnn inspect demo/past.csv
 	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
-	$(BIN)/tapgnn evaluate demo/past.csv --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
+	$(BIN)/tapgnn evaluate demo/past.csv --node-table demo/merchants.csv --node-id merchant_id --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
 	@echo "== 3. Train on everything, learn to tell fraud, save, and write a report."
 	$(BIN)/tapgnn fit demo/past.csv --epochs 3 --classify --threads 1 --force --out demo/model
-	@echo "== 4. Ask the saved model: whom will this account pay next?"
-	$(BIN)/tapgnn rank demo/model a00001 -k 5
+	@echo "== 4. Ask the saved model: how risky are new payments, and whom will this account pay next?"
+	$(BIN)/tapgnn classify demo/model demo/new.csv --keep amount,channel,is_fraud --out demo/risk.csv
+	@echo "The first rows of demo/risk.csv, one for each row of demo/new.csv:"
+	@head -6 demo/risk.csv
+	$(BIN)/tapgnn rank demo/model a00001 a00002 -k 3
 	@echo "== 5. Live: a server on this machine alone takes in the payments that come after."
 	rm -f demo/state.db*
 	@$(BIN)/tapgnn serve demo/model --journal demo/state.db --port $(DEMO_PORT) --log-level warning & server=$$!; \

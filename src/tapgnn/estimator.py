@@ -2,19 +2,26 @@
 
     model = TAPGNN().fit(events)                learn; the model then knows all of these events
     model.observe(later)                        the stream moves on
-    model.score(src, dst, times)                probability of each link
+    model.score(src, dst, times)                the score of each link
     model.rank(src, time, k)                    the likeliest destinations
     model.embed(nodes, times)                   z(v,t), at any time
+    model.transform(table)                      the representations of both ends just before each event
     model.evaluate(later)                       how good it is on later events, beside the trivial methods
-    model.fit_classifier(events)                learn the label; model.classify(later), model.predict_proba(table)
+    model.fit_classifier(events)                learn the label; model.classify(later), model.predict_proba(later)
     model.save(folder); TAPGNN.load(folder)
 
 Events are `Events` or a table (a pandas or polars frame, a pyarrow table, a TemporalData, a list of dicts), whose
-columns the schema explains: found, or given to `fit`.
+columns the schema explains: found, or given to `fit`. Answers about a table are in the order of its rows, one for each,
+and a pandas or polars table is answered in kind: with its index, a column for every answer.
 
-Ids are the user's own; a bare string or integer is one id. A node never seen before is a normal case. Times are numbers
-in the unit of the log, or datetimes where the log has them. The parameters follow scikit-learn's protocol
-(`get_params`, `set_params`, tags), so that `clone` and a grid search work, but scikit-learn is not imported for it: it
+The score of a link is the chance, as the model sees it, that the event has this destination rather than one drawn at
+random: 0.9 says 'nine times as likely as a random destination', not 'this will happen with a probability of 90 %'.
+
+Ids are the user's own; a bare string or integer is one id. Where sources and destinations are of two kinds
+(`Schema.bipartite`), a source is looked up among the sources and a destination among the destinations. A node never
+seen before is a normal case. Times are numbers in the unit of the log, or datetimes where the log has them; without
+times a question is about now, just after the last event. The parameters follow scikit-learn's protocol (`get_params`,
+`set_params`, tags), so that `clone`, a pipeline and a grid search work, but scikit-learn is not imported for it: it
 would take longer to load than most questions take to answer. `score` is a question here, not scikit-learn's default
 scorer: a search needs a `scoring` of its own.
 """
@@ -23,10 +30,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -37,20 +45,24 @@ from tapgnn.data.arguments import (
     check_seed,
     is_whole,
     known_rows_of,
+    listed_ids,
     plain,
     plain_values,
     rows_of,
     seconds_of,
 )
 from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.frame_answers import answer_like, in_row_order, is_column
 from tapgnn.data.frames import frame_events, frame_schema
 from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
+from tapgnn.data.node_table import NodeEncoder, NodeTable, read_node_table
+from tapgnn.data.reading.clock import UNITS
 from tapgnn.data.schema import Schema
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import measure_trained
-from tapgnn.events import Events, Ints
+from tapgnn.events import Events, Floats, Ints, checked_labels
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
 from tapgnn.model.files import (
     SCHEMA,
@@ -68,6 +80,7 @@ from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
 
 Ids = Sequence[Id] | ArrayLike
+Side = Literal["src", "dst"]
 # What a saved estimator has beside the model and its state.
 FILE = "estimator.safetensors"
 
@@ -93,6 +106,9 @@ class TAPGNN(TrainingParameters):
     dropout: float | None = None
     options: dict[str, Any] | None = None
 
+    # What the columns of predict_proba stand for: the common and the rare label.
+    classes_ = np.array([0, 1])
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name; `deep` is there for scikit-learn and changes nothing."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
@@ -111,6 +127,9 @@ class TAPGNN(TrainingParameters):
         from sklearn.utils import Tags, TargetTags
 
         return Tags(estimator_type=None, target_tags=TargetTags(required=False))
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "state_")
 
     def __repr__(self) -> str:
         usual = {name: parameter.default for name, parameter in inspect.signature(type(self)).parameters.items()}
@@ -136,6 +155,8 @@ class TAPGNN(TrainingParameters):
         valid: Any = None,
         *,
         schema: Schema | None = None,
+        nodes: Any = None,
+        node_id: str | None = None,
         listener: Listener | None = None,
         checkpoint: str | Path | None = None,
         resume: bool = False,
@@ -144,13 +165,22 @@ class TAPGNN(TrainingParameters):
 
         Events, or a table that the schema explains (found where none is given). With a checkpoint folder every epoch is
         written there, and `resume` goes on from it. Afterwards the model has observed `events` (and not `valid`, where
-        it was given).
+        it was given). A column of labels in place of `valid`, as scikit-learn passes them, trains the classifier also.
+
+        nodes     a table of what is known of nodes, one row each
+        node_id   its column of their ids; by default the one that is named as the sources or destinations
         """
+        labels, order = None, None
+        if valid is not None and not isinstance(valid, Events) and is_column(valid):
+            labels, valid = np.asarray(valid), None
         if not isinstance(events, Events):
             schema = frame_schema(events)[0] if schema is None else schema
-            events, _ = frame_events(events, schema=schema)
+            events, order = frame_events(events, schema=schema)
         if valid is not None and not isinstance(valid, Events):
             valid, _ = frame_events(valid, schema=schema, vocabulary=events.vocabulary)
+        if labels is not None:
+            marks = checked_labels(labels, len(events))
+            events = replace(events, labels=marks if order is None else marks[order])
         check_events(events)
         if valid is not None:
             check_events(valid, events.vocabulary)
@@ -159,13 +189,27 @@ class TAPGNN(TrainingParameters):
             chosen_on = split_strict(events).test
             train = events.slice(0, len(events) - len(chosen_on))
         settings = self.settings()
-        table = FittedSchema.fit(train, schema)
+        table, known = FittedSchema.fit(train, schema), None
+        if nodes is not None:
+            known = nodes if isinstance(nodes, NodeTable) else read_node_table(nodes, table.schema, node_id)
+            rows = events.vocabulary.add(known.internal_ids(table.schema))
+            trained_on = np.isin(rows, np.concatenate([train.src, train.dst]))
+            table = replace(table, nodes=NodeEncoder.fit(known, trained_on))
         train, chosen_on = table.encode(train), table.encode(chosen_on)
+        config = self.config().fitted_to(train, table.categories)
+        if table.nodes is not None:
+            config = replace(config, node_features=table.nodes.width)
         torch.manual_seed(settings.seed)
-        model = Model(self.config().fitted_to(train, table.categories), events.vocabulary)
+        model = Model(config, events.vocabulary)
+        if table.nodes is not None and known is not None:
+            model.inputs.features[:] = torch.from_numpy(table.nodes.missing())
+            _describe(model, table, known)
         training = LinkTraining(model, train, chosen_on, settings)
         if checkpoint is not None and resume:
+            described = model.inputs.features.clone()
             load_checkpoint(training, checkpoint)
+            if not torch.equal(described, model.inputs.features):
+                raise ConfigError(f"{checkpoint} belongs to a training with another node table; start without --resume")
         after = None if checkpoint is None else partial(save_checkpoint, folder=checkpoint)
         # A fit that fails leaves the estimator as it was.
         self.history_: History = training.run(listener, after)
@@ -175,7 +219,10 @@ class TAPGNN(TrainingParameters):
         self.log_: GrowingLog | None = GrowingLog()
         self.state_: State = model.empty_state()
         self.candidates_ = candidates(train)
-        return self.observe(events)
+        self.observe(events)
+        if labels is not None:
+            self.fit_classifier(events)
+        return self
 
     @property
     def vocabulary(self) -> Vocabulary:
@@ -211,6 +258,15 @@ class TAPGNN(TrainingParameters):
             self.log_.append(encoded)
         return self
 
+    def describe(self, nodes: Any) -> TAPGNN:
+        """Take in a later node table: nodes that are new, or whose description has changed; others stay as they are."""
+        self._check_fitted()
+        encoder = self.table_.nodes
+        if encoder is None:
+            raise QueryError("the model was fitted without a node table; fit it again with nodes=... (--node-table)")
+        _describe(self.model_, self.table_, read_node_table(nodes, self.schema, encoder.id, encoder.kinds))
+        return self
+
     def remember(self, events: Any) -> TAPGNN:
         """Give a loaded model the log of all that it has observed, so that it can be asked about the past again."""
         events = self._encoded(events)
@@ -224,11 +280,26 @@ class TAPGNN(TrainingParameters):
         self.log_.append(events)
         return self
 
+    @property
+    def now(self) -> float:
+        """The time of a question without one: just after the last event."""
+        self._check_fitted()
+        return self.state_.clock + self.model_.config.unit
+
     @torch.no_grad()
-    def embed(self, nodes: Ids, times: ArrayLike) -> NDArray[np.float32]:
-        """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log."""
-        node = rows_of(nodes, self.vocabulary)
-        when = seconds_of(times, len(node))
+    def embed(self, nodes: Ids, times: ArrayLike | None = None, side: Side | None = None) -> Any:
+        """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log.
+
+        `side` says whether ids that a source and a destination share stand for the one ('src') or the other ('dst').
+        """
+        node = self._rows(nodes, side)
+        when = self._times(times, len(node))
+        return answer_like(
+            nodes, self._represent(node, when), [f"z{place}" for place in range(self.model_.config.width)]
+        )
+
+    def _represent(self, node: Ints, when: Floats) -> NDArray[np.float32]:
+        """z [Q, d] of rows of the vocabulary."""
         if not len(node) or when.min() > self.state_.clock:
             return self.model_.query(self.state_, node, when).float().numpy(force=True)
         if self.log_ is None:
@@ -239,34 +310,69 @@ class TAPGNN(TrainingParameters):
         return represent_along(self.model_, self.model_.empty_state(), self.log_.events(), node, when)[0]
 
     @torch.no_grad()
-    def score(self, src: Ids, dst: Ids, times: ArrayLike) -> NDArray[np.float64]:
-        """The probability [Q] of each link src -> dst at its time, which must lie after what was observed."""
-        left, right = (rows_of(ids, self.vocabulary) for ids in (src, dst))
+    def score(self, src: Ids, dst: Ids, times: ArrayLike | None = None) -> Any:
+        """The score [Q] of each link src -> dst at its time, which must lie after what was observed.
+
+        The chance that an event has this destination rather than one drawn at random.
+        """
+        left, right = self._rows(src, "src"), self._rows(dst, "dst")
         if len(left) != len(right):
             raise QueryError(f"expected as many destinations as sources, not {len(right)} and {len(left)}; pair them")
-        logits = self.model_.score(self.state_, left, right, seconds_of(times, len(left)))
-        return torch.sigmoid(logits.double()).numpy(force=True)
+        logits = self.model_.score(self.state_, left, right, self._times(times, len(left)))
+        return answer_like(src, torch.sigmoid(logits.double()).numpy(force=True), ["score"])
 
     @torch.no_grad()
-    def rank(self, src: Id, time: Any, k: int = 10, among: Ids | None = None) -> list[tuple[Id, float]]:
-        """The k likeliest destinations of a source at a time, with their probabilities.
+    def rank(self, src: Id | Ids, time: Any = None, k: int = 10, among: Ids | None = None) -> Any:
+        """The k likeliest destinations of a source at a time, with their scores; of several sources, a list of each.
 
         Candidates are the destinations of the training log (every node of one that is not bipartite), or those given.
         """
         self._check_fitted()
         if not is_whole(k) or k < 1:
             raise QueryError(f"k must be a whole number of at least 1, not {k!r}")
-        source, (when,) = rows_of(src, self.model_.vocabulary), seconds_of(time, 1)
-        if len(source) != 1:
-            raise QueryError(f"rank takes one source, not {len(source)}; call it once for each")
-        pool = self.candidates_ if among is None else known_rows_of(among, self.model_.vocabulary)
+        sources = self._rows(src, "src")
+        when = self._times(time, len(sources))
+        pool = self.candidates_
+        if among is not None:
+            pool = known_rows_of(self.schema.internal_dst(listed_ids(among)), self.vocabulary)
+        best = [self._best(row, at, pool, k) for row, at in zip(sources.tolist(), when.tolist(), strict=True)]
+        return best[0] if isinstance(src, str | Integral) else best
+
+    def _best(self, source: int, when: float, pool: Ints, k: int) -> list[tuple[Id, float]]:
+        """The k best rows of the pool as the user's ids, with their scores."""
         if not len(pool):
             return []
-        logits = self.model_.score(self.state_, np.full(len(pool), source[0]), pool, np.full(len(pool), when))
+        logits = self.model_.score(self.state_, np.full(len(pool), source), pool, np.full(len(pool), when))
         best = torch.topk(logits, min(k, len(pool)))
-        probability = torch.sigmoid(best.values.double()).tolist()
-        names = self.model_.vocabulary.ids
-        return [(names[pool[row]], value) for row, value in zip(best.indices.tolist(), probability, strict=True)]
+        names = self.schema.external([self.vocabulary.ids[pool[row]] for row in best.indices.tolist()])
+        return list(zip(names, torch.sigmoid(best.values.double()).tolist(), strict=True))
+
+    def _rows(self, ids: Any, side: Side | None) -> Ints:
+        """[Q] the rows of the user's ids, -1 for an unknown node; on one side, or on the only one that knows it."""
+        schema, vocabulary = self.schema, self.vocabulary
+        if side not in ("src", "dst", None):
+            raise QueryError(f"side is 'src' or 'dst', not {side!r}")
+        if not schema.bipartite:
+            return rows_of(ids, vocabulary)
+        names = listed_ids(ids)
+        left, right = vocabulary.rows(schema.internal_src(names)), vocabulary.rows(schema.internal_dst(names))
+        if side is not None:
+            return left if side == "src" else right
+        both = np.flatnonzero((left >= 0) & (right >= 0))
+        if len(both):
+            raise QueryError(
+                f"{list(names)[both[0]]!r} is a {schema.src} and also a {schema.dst}; pass side='src' or side='dst' "
+                "(on the command line: --side)"
+            )
+        return np.maximum(left, right)
+
+    def _times(self, times: Any, size: int) -> Floats:
+        """[Q] times in the unit of the log: numbers as they are, datetimes counted in it, now where there are none."""
+        if times is None:
+            return np.full(size, self.now)
+        when = seconds_of(times, size)
+        is_number = np.asarray(times).dtype.kind in "iuf" or isinstance(np.atleast_1d(times).flat[0], int | float)
+        return when if is_number else when / UNITS[self.schema.time_unit]
 
     def evaluate(self, events: Any, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every metric of the strict protocol on events younger than all observed, by method, this model first.
@@ -291,27 +397,64 @@ class TAPGNN(TrainingParameters):
 
         See `tapgnn.training.classification` for the protocols.
         """
-        found = train_classifier(self.model_, self._encoded(events), self.seed, protocol)
+        encoded = self._encoded(events)
+        found = train_classifier(self.model_, encoded, self.seed, protocol)
         self.classifier_ = found.classifier
         return found
 
     @torch.no_grad()
-    def classify(self, events: Any) -> NDArray[np.float64]:
+    def classify(self, events: Any) -> Any:
         """The probability [E] of the rare label for each of these events, each seen just before it happens.
 
         The events must be younger than what was observed; they are not absorbed. For a table the answer is in the order
         of its rows.
         """
-        self._check_fitted()
+        log, order = self._located(events)
         if self.classifier_ is None:
             raise QueryError("the model has no classifier; call fit_classifier with a labelled log first")
-        log, order = (events, None) if isinstance(events, Events) else self.read(events)
         scores = score_events(self.classifier_, self.model_, self.state_.copy(), self._encoded(log))
-        if order is None:
-            return scores
-        in_order = np.empty_like(scores)
-        in_order[order] = scores
-        return in_order
+        return answer_like(events, in_row_order(scores, order), ["risk"])
+
+    def predict_proba(self, events: Any) -> NDArray[np.float64]:
+        """[E, 2] the probabilities of the common and of the rare label, as scikit-learn wants them; see `classify`."""
+        risk = np.asarray(self.classify(events))
+        return np.column_stack([1 - risk, risk])
+
+    @torch.no_grad()
+    def transform(self, events: Any) -> Any:
+        """[E, 2 d] z of the source and of the destination just before each event, in the order of the rows.
+
+        Events that the model has not observed are seen one after the other, as in `classify`, and are not absorbed;
+        for those that it has, its log is replayed.
+        """
+        log, order = self._located(events)
+        later = log.time > self.state_.clock
+        node, when, fresh = np.concatenate([log.src, log.dst]), np.tile(log.time, 2), np.tile(later, 2)
+        z = np.empty((len(node), self.model_.config.width), dtype=np.float32)
+        if later.any():
+            ahead = self._encoded(log.take(later))
+            z[fresh] = represent_along(self.model_, self.state_.copy(), ahead, node[fresh], when[fresh])[0]
+        if not later.all():
+            z[~fresh] = self._represent(node[~fresh], when[~fresh])
+        both = np.concatenate([z[: len(log)], z[len(log) :]], axis=1)
+        return answer_like(events, in_row_order(both, order), self.get_feature_names_out().tolist())
+
+    def fit_transform(self, events: Any, y: Any = None, **options: Any) -> Any:
+        """`fit`, then `transform` the same events; a pipeline passes labels, of which representations know nothing."""
+        return self.fit(events, **options).transform(events)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the columns of `transform`; the argument is there for scikit-learn and changes nothing."""
+        ends, places = (self.schema.src, self.schema.dst), range(self.model_.config.width)
+        return np.array([f"{end}_z{place}" for end in ends for place in places], dtype=object)
+
+    def _located(self, events: Any) -> tuple[Events, Ints | None]:
+        """Events, and the row of each in the table that they came from, if they came from one."""
+        self._check_fitted()
+        if not isinstance(events, Events):
+            return self.read(events)
+        check_events(events, self.vocabulary)
+        return events, None
 
     def save(self, folder: str | Path) -> str:
         """Write model, state and classifier into a folder; returns the model's hash."""
@@ -332,7 +475,9 @@ class TAPGNN(TrainingParameters):
         with refusing(Path(folder) / SCHEMA):
             table = FittedSchema.from_json(read_file(folder, SCHEMA))
             numbers, sizes = table.encoder.widths
-            if (numbers, sizes) != (model.config.edge_features, model.config.edge_categories):
+            described = 0 if table.nodes is None else table.nodes.width
+            expected = (model.config.edge_features, model.config.edge_categories, model.config.node_features)
+            if (numbers, sizes, described) != expected:
                 raise ConfigError("the encoders do not fit the model")
         tensors, about = unpack_tensors(path, read_file(folder, FILE))
         with refusing(path):
@@ -353,3 +498,15 @@ class TAPGNN(TrainingParameters):
     def _check_fitted(self) -> None:
         if not hasattr(self, "state_"):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
+
+
+def _describe(model: Model, table: FittedSchema, nodes: NodeTable) -> None:
+    """Give the nodes of a table their features; those that the model does not know yet get a row."""
+    if table.nodes is None:
+        raise QueryError("the model was fitted without a node table")
+    rows = model.vocabulary.add(nodes.internal_ids(table.schema))
+    last = {row: place for place, row in enumerate(rows.tolist())}
+    places = list(last.values())
+    model.inputs.describe(rows[places], table.nodes.features(nodes.columns)[places])
+    # The features may be a new tensor now: arrays of the old one must not be read again.
+    model.to(model.dtype)

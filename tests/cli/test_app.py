@@ -79,7 +79,8 @@ def test_the_defaults_that_help_shows_are_those_of_the_estimator():
 
 @pytest.mark.parametrize("command", [train.fit, train.evaluate])
 def test_every_option_of_model_and_training_is_one_of_the_command_line(command):
-    measured = {"origin", "span", "unit", "events", "edge_features", "node_features", "node_vectors"}
+    measured = {"origin", "span", "unit", "events", "edge_features", "edge_categories"}
+    measured |= {"node_features", "node_vectors"}
     wanted = {field.name for kind in (Config, Settings) for field in fields(kind)} - measured
     offered = set(inspect.signature(command).parameters)
     assert wanted <= offered

@@ -54,7 +54,10 @@ def test_numbers_name_columns_too(tmp_path):
     [
         ("lerning_rate = 1", "run.toml: tapgnn fit has no option 'lerning_rate'; did you mean learning-rate?"),
         ("protocol = 'paper'", "has no option 'protocol'"),
-        ("xyzzy = 1", "the options are bins, block-rate, chunk, classify, clip, cold-weight"),
+        (
+            "xyzzy = 1",
+            "the options are bins, bipartite, block-rate, boolean, categorical, chunk, classify, clip, cold-weight",
+        ),
         ("config = 'x'", "has no option 'config'"),
         ("[model]\nwidth = 3", "has no option 'model'"),
         ("width = 'wide'", "run.toml"),

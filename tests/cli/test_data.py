@@ -5,9 +5,11 @@ import re
 import sys
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from tapgnn.data import DATASETS, describe, read_events
+from tapgnn.cli.data import PAYMENT_COLUMNS
+from tapgnn.data import DATASETS, Schema, describe, read_events
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.file_integrity import file_sha256
 from tests.cli.command import tapgnn
@@ -21,20 +23,30 @@ OPTIONS = [word for name, value in SIZE.items() for word in (f"--{name}", value)
 def test_inspect_prints_the_data_table_and_the_same_as_json(log):
     outcome = tapgnn("inspect", log, "--json")
     facts = describe(read_events(log), was_sorted=True)
-    columns = {"src": "src", "dst": "dst", "time": "time", "label": "label", "features": [f"f{n}" for n in range(7)]}
-    assert outcome.last == {"name": "payments.csv", "simulated": True, **facts, "columns": columns}
+    found = outcome.last
+    schema, columns = Schema.from_dict(found.pop("schema")), found.pop("columns")
+    assert found == {"name": "payments.csv", "simulated": True, **facts, "suggestions": []}
+    assert (schema.src, schema.dst, schema.time) == ("payer", "payee", "timestamp")
+    assert (schema.label, schema.id) == ("is_fraud", "payment_id")
+    assert [row["column"] for row in columns] == list(PAYMENT_COLUMNS)
+    uses = ["id", "src", "dst", "number", "category", "category", "category", "time", "label"]
+    assert [row["use"] for row in columns] == uses
+    assert 0 < columns[3]["missing"] < 0.03
+    assert columns[5]["examples"] == ["card", "online", "transfer"]
     assert outcome.out.count("\n") == 1
     assert "payments.csv (simulated)" in outcome.err
     table = tapgnn("inspect", log).out
     assert f"{facts['message_links']:,}" in table
     assert "temporal nodes" in table
+    assert re.search("amount +number +[0-9.]+%", table)
 
 
 def test_inspect_mentions_columns_that_are_not_used(tmp_path):
     log = put(tmp_path, "log.csv", "src,dst,time,memo\na,b,2,x\nb,c,1,y\n")
     outcome = tapgnn("inspect", log, "--json")
-    assert "columns used: src is src, dst is dst, time is time, label is none, features are none" in outcome.err
-    assert "columns not used: memo" in outcome.err
+    assert re.search("memo +not used", outcome.err)
+    assert "column 'memo' is text that hardly repeats" in outcome.err
+    assert outcome.last["suggestions"][0].startswith("column 'memo' is text")
     assert outcome.last["sorted"] is False
     assert outcome.last["simulated"] is False
 
@@ -125,7 +137,7 @@ def test_the_note_beside_a_simulated_file_says_how_it_was_made(tmp_path):
     tapgnn("simulate", path, *OPTIONS, "--seed", 5)
     note = json.loads((tmp_path / "log.csv.simulated.json").read_text())
     assert {name: note[name] for name in SIZE} == SIZE
-    assert (note["seed"], note["sha256"], note["columns"]["f0"]) == (5, file_sha256(path), "log_amount")
+    assert (note["seed"], note["sha256"], note["columns"]) == (5, file_sha256(path), list(PAYMENT_COLUMNS))
 
 
 def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_the_whole(tmp_path):
@@ -141,6 +153,46 @@ def test_the_beginning_of_a_simulation_is_called_simulated_too_and_goes_on_in_th
     assert "--first" in tapgnn("simulate", part, *OPTIONS, "--first", 0).refusal
 
 
+def test_the_rest_of_a_simulation_comes_after_its_beginning(tmp_path):
+    paths = [tmp_path / name for name in ("past.csv", "next.csv", "all.csv")]
+    for path, words in zip(paths, (("--first", 500), ("--skip", 500, "--first", 900), ("--first", 900)), strict=True):
+        assert tapgnn("simulate", path, *OPTIONS, *words).code == 0
+    past, following, both = (path.read_text().splitlines() for path in paths)
+    assert both == [*past, *following[1:]]
+    assert (
+        "leaves nothing after --skip 500"
+        in tapgnn("simulate", paths[0], *OPTIONS, *("--skip", 500, "--first", 9)).refusal
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_merchants_of_a_simulation_are_a_table_of_their_own(ending, tmp_path):
+    out = tmp_path / "new" / f"merchants.{ending}"
+    assert tapgnn("simulate", tmp_path / "log.csv", *OPTIONS, "--merchants-out", out).code == 0
+    table = pl.read_csv(out) if ending == "csv" else pl.read_parquet(out)
+    assert table.columns == ["merchant_id", "category", "country"]
+    assert len(table) == SIZE["merchants"]
+    words = ("--merchants-out", tmp_path / "merchants.xlsx")
+    assert "the file name must end in one of" in tapgnn("simulate", tmp_path / "log.csv", *OPTIONS, *words).refusal
+
+
+def test_what_the_columns_mean_can_be_declared(tmp_path):
+    rows = [f"{row},{row % 7},{row % 7},{row % 3},{row % 5}.5,note {row}" for row in range(60)]
+    log = put(tmp_path, "log.csv", "\n".join(["at,who,whom,kind,size,memo", *rows]) + "\n")
+    words = ("--src", "who", "--dst", "whom", "--time", "at", "--time-unit", "h", "--bipartite")
+    found = tapgnn("inspect", log, *words, "--categorical", "kind", "--drop", "memo,size", "--json").last
+    assert found["nodes"] == 14
+    assert found["schema"]["columns"] == {"kind": "category"}
+    assert (found["schema"]["dropped"], found["schema"]["time_unit"]) == (["size", "memo"], "h")
+    assert tapgnn("inspect", log, *words[:6], "--json").last["nodes"] == 7
+    some = tapgnn("inspect", log, *words[:6], "--features", "size", "--json").last["schema"]
+    assert (some["columns"], some["dropped"]) == ({"size": "number"}, ["kind", "memo"])
+    assert (
+        "column 'kind' was given two roles"
+        in tapgnn("inspect", log, *words, "--label", "kind", "--drop", "kind").refusal
+    )
+
+
 def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted_one(log, tmp_path, monkeypatch):
     facts = tapgnn("inspect", log, "--json").last
     monkeypatch.setattr("tapgnn.cli.events_argument.PIECE", 100)
@@ -150,12 +202,16 @@ def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted
     head, *rows = log.read_text().splitlines()
     shuffled = put(tmp_path, "payments.csv", "\n".join([head, rows[-1], *rows[:-1]]) + "\n")
     found = tapgnn("inspect", shuffled, "--json").last
-    assert found == {**facts, "simulated": False, "sorted": False}
+    rest = {"simulated": False, "sorted": False, "columns": found["columns"]}
+    assert found == {**facts, **rest}
 
 
 def test_the_demo_reads_nothing_that_simulate_did_not_write():
     recipe = (Path(__file__).parents[2] / "Makefile").read_text()
     written = set(re.findall(r"tapgnn simulate (demo/\S+)", recipe))
+    written |= set(re.findall(r"--merchants-out (demo/\S+)", recipe))
     read = set(re.findall(r"tapgnn (?:inspect|evaluate|fit|replay) (demo/\S+)", recipe))
+    read |= set(re.findall(r"tapgnn classify \S+ (demo/\S+)", recipe))
+    read |= set(re.findall(r"--node-table (demo/\S+)", recipe))
     assert read
     assert read <= written

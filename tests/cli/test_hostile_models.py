@@ -14,7 +14,6 @@ from tapgnn import TAPGNN
 from tapgnn.errors import TapgnnError
 from tapgnn.online.engine.starting_point import StartingPoint
 from tests.cli.command import started, tapgnn
-from tests.data.logs import put
 from tests.model.damage import configured, flip_byte, replaced, reseal, rewritten
 
 STATE, ESTIMATOR, WEIGHTS = "state.safetensors", "estimator.safetensors", "weights.safetensors"
@@ -234,16 +233,16 @@ def test_a_folder_with_right_checksums_made_by_others_is_accepted(copy, model, n
     assert tapgnn("rank", copy, node).out == tapgnn("rank", model, node).out
 
 
-@pytest.mark.parametrize("reading", [3, "csv", ["src"], {"colour": 1}, {"src": 7}, {"header": "yes"}])
-def test_a_wrong_note_of_how_the_log_was_read_is_one_line(reading, copy, node, tmp_path):
-    rewritten(ESTIMATOR, set_about(reading=reading))(copy)
-    later = put(tmp_path, "later.csv", f"src,dst,time\n{node},{node},2e9\n")
-    said = tapgnn("rank", copy, node, "--observe", later).refusal
-    assert "estimator.safetensors has invalid content" in said
+@pytest.mark.parametrize(
+    "content", [3, "csv", ["src"], {"schema": {}}, {"schema": {"src": 7}, "encoder": {}}, b"{", {"encoder": {}}]
+)
+def test_a_wrong_note_of_how_the_log_was_read_is_one_line(content, copy, node):
+    replaced("schema.json", content)(copy)
+    assert "schema.json has invalid content" in tapgnn("rank", copy, node).refusal
 
 
 def test_a_model_that_is_saved_again_still_knows_how_its_log_was_read(copy):
-    reading = TAPGNN.load(copy).reading_
-    assert reading == json.loads((copy / "fit.json").read_text())["reading"]
+    schema = TAPGNN.load(copy).schema
+    assert schema.to_dict() == json.loads((copy / "fit.json").read_text())["schema"]
     TAPGNN.load(copy).save(copy)
-    assert TAPGNN.load(copy).reading_ == reading
+    assert TAPGNN.load(copy).schema == schema

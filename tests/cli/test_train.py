@@ -20,7 +20,7 @@ from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
 
 FILES = {"checkpoint.safetensors", "estimator.safetensors", "fit.json", "metrics.jsonl", "model.json", "report.html"}
-FILES |= {"state.safetensors", "vocabulary.json", "weights.safetensors"}
+FILES |= {"schema.json", "state.safetensors", "vocabulary.json", "weights.safetensors"}
 
 
 @pytest.fixture
@@ -236,12 +236,12 @@ def test_labels_that_cannot_be_learnt_are_refused_before_the_training(labels, wo
 
 
 def test_naming_a_label_learns_it_and_a_log_with_labels_offers_to(log, tmp_path):
-    named = tapgnn("fit", log, "--out", tmp_path / "a", *SMALL, "--label", "label", "--json")
+    named = tapgnn("fit", log, "--out", tmp_path / "a", *SMALL, "--label", "is_fraud", "--json")
     assert named.last["classification"]["test_auc"] > 0
     silent = tapgnn("fit", log, "--out", tmp_path / "b", *SMALL, "--json")
     assert silent.last["classification"] is None
     assert "pass --classify to train a classifier" in silent.err
-    refused = tapgnn("fit", log, "--out", tmp_path / "c", *SMALL, "--label", "label", "--no-classify", "--json")
+    refused = tapgnn("fit", log, "--out", tmp_path / "c", *SMALL, "--label", "is_fraud", "--no-classify", "--json")
     assert refused.last["classification"] is None
 
 

@@ -201,3 +201,10 @@ def test_formulas_are_escaped_only_where_a_spreadsheet_is_asked_for(tmp_path):
     assert (tmp_path / "b.csv").read_text().splitlines()[1:] == ["'=1+1,-1.0", "'@x,2.0", "plain,3.0"]
     write_table(cells, tmp_path / "c.jsonl", formulas="escape")
     assert "'" not in (tmp_path / "c.jsonl").read_text()
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_a_column_of_integers_and_strings_is_refused_where_a_column_has_one_type(ending, tmp_path):
+    with pytest.raises(DataError, match="column 'node' holds values of several types"):
+        write_table({"node": [7, "seven"]}, tmp_path / f"nodes.{ending}")
+    assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import signal
+from dataclasses import replace
 
 import numba
 import numpy as np
@@ -12,14 +13,22 @@ import torch
 from threadpoolctl import threadpool_info
 
 import tapgnn.evaluation
-from tapgnn import TAPGNN, Events
+from tapgnn import TAPGNN
 from tapgnn.baselines import METHODS, EdgeBank, Popularity, Recency
 from tapgnn.baselines.memory.jodie import JODIE
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_paper, split_strict
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.evaluation import compare, evaluate
-from tapgnn.evaluation.harness import NAMES, TAPGNNMethod, chosen_methods, make_method, measured, summary
+from tapgnn.evaluation.harness import (
+    NAMES,
+    TAPGNNMethod,
+    chosen_methods,
+    make_method,
+    measured,
+    summary,
+    with_dense_features,
+)
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import Questions, measure
@@ -110,7 +119,7 @@ def test_the_future_of_the_test_period_changes_no_earlier_score(longer):
     rng = np.random.default_rng(0)
     src, dst = longer.src.copy(), longer.dst.copy()
     src[later], dst[later] = rng.permutation(src[later]), rng.permutation(dst[later])
-    other = Events(src, dst, longer.time, longer.features, longer.labels, longer.vocabulary)
+    other = replace(longer, src=src, dst=dst)
     second = evaluate(other, estimator(), "strict", seeds=1)
     before, after = first.first["tapgnn"], second.first["tapgnn"]
     early = (before.times < middle) & (before.labels == 1)
@@ -320,6 +329,32 @@ def test_a_row_has_means_deviations_and_costs_of_all_seeds():
     assert {key: partly[key] for key in ("auc_mean", "auc_std")} == {key: row[key] for key in ("auc_mean", "auc_std")}
     assert (partly["failed"], partly["error"], len(partly["runs"])) == (1, "gone", 3)
     assert summary([broken, broken]) == {"error": "gone", "failed": 2, "runs": [broken, broken]}
+
+
+def test_every_method_gets_numbers_made_of_the_columns_as_the_training_part_knows_them(log):
+    split = split_strict(log)
+    dense = with_dense_features(split)
+    strange = {
+        name: np.where(True, "new", cells) if cells.dtype == object else cells * 9
+        for name, cells in split.test.columns.items()
+    }
+    other = with_dense_features(replace(split, test=replace(split.test, columns=strange)))
+    for part in ("train", "valid", "test"):
+        events = getattr(dense, part)
+        assert events.features.shape == (len(events), dense.train.feature_width)
+        assert np.isfinite(events.features).all()
+        assert events.columns is getattr(split, part).columns
+    np.testing.assert_array_equal(other.train.features, dense.train.features)
+    assert with_dense_features(replace(split, train=replace(split.train, columns={}))).train.features is None
+
+
+def test_tapgnn_encodes_the_columns_itself(log):
+    rules = PROTOCOLS["paper"].for_any_method()
+    given = [
+        measure(TAPGNNMethod(width=8, epochs=1), Questions(split, rules, 0))
+        for split in (rules.split(log), with_dense_features(rules.split(log)))
+    ]
+    assert given[0].metrics == given[1].metrics
 
 
 def test_the_names_are_those_of_the_field_and_each_builds_its_method():

@@ -146,7 +146,8 @@ def test_the_metrics_of_a_perfect_and_of_a_useless_method(log):
 def test_a_sample_of_the_questions_is_spread_over_the_test(log):
     split = split_strict(log)
     model = TAPGNN(width=8, epochs=1, options={"sketch_width": 8}).fit(split.train)
-    found = measure_trained(model.model_, model.state_, split.train, split.test, "paper", 0, most=50)
+    train, test = model.table_.encode(split.train), model.table_.encode(split.test)
+    found = measure_trained(model.model_, model.state_, train, test, "paper", 0, most=50)
     assert list(found) == ["tapgnn", *TRIVIAL]
     for results in found.values():
         assert len(results.labels) == len(results.scores) == len(results.times) == 100

@@ -15,7 +15,8 @@ def reseal(folder, **changes):
         if (folder / name).is_file():
             manifest["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
     told = {name: manifest[name] for name in ("format", "dtype", "nodes", "config")}
-    told["sha256"] = {name: manifest["sha256"][name] for name in ("weights.safetensors", "vocabulary.json")}
+    parts = ("weights.safetensors", "vocabulary.json", "schema.json")
+    told["sha256"] = {name: manifest["sha256"][name] for name in parts if name in manifest["sha256"]}
     manifest["model_sha256"] = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     path.write_text(json.dumps(manifest))
 

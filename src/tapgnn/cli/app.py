@@ -17,15 +17,16 @@ from tapgnn.errors import TapgnnError
 
 HELP = """Learn from a log of events who will interact with whom, and when.
 
-EVENTS is a file (CSV, TSV, Parquet, JSON lines, .edges; text also as .gz) with a source, a destination \
-and a time in every row, or the name of a public data set (see 'tapgnn datasets list').
+EVENTS is a table (CSV, TSV, Parquet, Arrow, JSON lines, .edges; text also as .gz) with a source, a destination \
+and a time in every row, and any other columns, or the name of a public data set (see 'tapgnn datasets list').
 
 Getting started:
 [cyan]tapgnn simulate payments.csv[/cyan]             simulate a log, if you have none
-[cyan]tapgnn inspect payments.csv[/cyan]              show its statistics
+[cyan]tapgnn inspect payments.csv[/cyan]              show how its columns are read, and its statistics
 [cyan]tapgnn evaluate payments.csv --seeds 1[/cyan]   compare a model with trivial methods
 [cyan]tapgnn fit payments.csv --out model[/cyan]      train and save a model, with a report
 [cyan]tapgnn rank model a00046[/cyan]                 whom will this account pay next?
+[cyan]tapgnn classify model new.csv[/cyan]            how risky are new payments? (after fit --classify)
 """
 # Newer versions of typer bundle click; in all versions BadParameter is a usage error.
 USAGE_ERROR: type[Exception] = typer.BadParameter.__mro__[1]

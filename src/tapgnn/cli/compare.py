@@ -62,8 +62,8 @@ def compare(
     if out is not None:
         check_folder(out)
     log = read_log(events, reading)
-    say(f"{log.title}: {len(log.events):,} events, {len(names)} methods, protocol {protocol}")
-    found = run(log.events, names, protocol, seeds, threads, _tell)  # type: ignore[arg-type]
+    say(log.opening(f"{len(log.events):,} events, {len(names)} methods, protocol {protocol}"))
+    found = run(log.events, names, protocol, seeds, threads, _tell, schema=log.schema)  # type: ignore[arg-type]
     title = f"{log.title}, protocol {protocol}, {found['data']['test_events']:,} test events"
     output.show(title, comparison_table(found["methods"]))
     for line in failures(found["methods"]):

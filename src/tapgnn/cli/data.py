@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,11 +10,19 @@ import typer
 
 from tapgnn.cli.events_argument import NOTE, describe_log
 from tapgnn.cli.options import EventsArgument, Reading, command, option
-from tapgnn.cli.output import Output, say, write_json
+from tapgnn.cli.output import Output, check_folder, say, write_json
+from tapgnn.errors import ConfigError
 from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
+    import polars as pl
+    from rich.table import Table
+
+    from tapgnn.data import Schema
+    from tapgnn.data.reading.column_preview import ColumnPreview
     from tapgnn.events import Events
+
+MOST_COLUMNS = 40
 
 # The rows of the statistics table, in order.
 WORDS = {
@@ -36,14 +44,21 @@ WORDS = {
     "duplicates": "exact duplicates",
     "self_loops": "self-loops",
     "sorted": "the file is sorted by time",
-    "feature_width": "features per event",
+    "feature_width": "columns that describe an event",
     "labels": "events with a label above 0",
 }
 
 
+PAYMENT_COLUMNS = "payment_id", "payer", "payee", "amount", "currency", "channel", "country", "timestamp", "is_fraud"
+
+
 @command
 def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
-    """Show the statistics of a log, as in the paper's table of data sets.
+    """Show how the columns of a log are read, and its statistics.
+
+    Every column has a role (src, dst, time, label, id), is a number, a category or a boolean, or is not used; the
+    options below change that, here and in 'evaluate', 'fit' and 'compare'. Shares of missing cells and examples are
+    from the first rows.
 
     A file sorted by time is read in pieces and may be larger than memory; any other file is loaded as a whole.
     """
@@ -57,23 +72,39 @@ def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
         if statistics.get(key) is not None:
             table.add_row(_shown(statistics[key]), words)
     output.show(log.title, table)
-    if log.report.roles:
-        say(f"columns used: {_columns(log.report.roles)}")
-    if log.report.ignored:
-        say(f"columns not used: {', '.join(log.report.ignored)}")
-    output.result({"name": log.name, "simulated": log.simulated, **statistics, "columns": log.report.roles})
+    columns = described_columns(log.schema, log.report.previews)
+    if columns:
+        output.show("Columns", _columns_table(columns))
+    for line in log.report.suggestions:
+        say(f"note: {line}")
+    found = {"schema": log.schema.to_dict(), "columns": columns, "suggestions": log.report.suggestions}
+    output.result({"name": log.name, "simulated": log.simulated, **statistics, **found})
 
 
-def _columns(roles: dict[str, Any]) -> str:
-    """The column of each role; without a header, its number.
+def described_columns(schema: Schema, previews: Mapping[str, ColumnPreview]) -> list[dict[str, Any]]:
+    """Every column of a table: its name, its role or kind, the share of missing cells, and examples."""
+    roles = {getattr(schema, role): role for role in ("src", "dst", "time", "label", "id")}
+    words: dict[str | None, str] = roles | dict(schema.columns) | dict.fromkeys(schema.dropped, "not used")
+    return [
+        {"column": name, "use": words[name], "missing": found.missing, "examples": list(found.examples)}
+        for name, found in previews.items()
+        if name in words
+    ]
 
-    >>> _columns({"src": "1", "dst": "2", "time": "3", "label": None, "features": ["f0", "f1"]})
-    'src is 1, dst is 2, time is 3, label is none, features are f0, f1'
-    """
-    single = [f"{role} is {name or 'none'}" for role, name in roles.items() if role != "features"]
-    features = roles["features"]
-    shown = features if len(features) <= 8 else [*features[:3], "...", features[-1]]
-    return ", ".join([*single, f"features are {', '.join(shown) or 'none'}"])
+
+def _columns_table(columns: list[dict[str, Any]]) -> Table:
+    """The columns for people; in a very wide table, the first ones."""
+    from rich.markup import escape
+    from rich.table import Table
+
+    more = f"and {len(columns) - MOST_COLUMNS} more" if len(columns) > MOST_COLUMNS else None
+    table = Table(box=None, pad_edge=False, caption=more, caption_justify="left")
+    for heading, side in {"column": "left", "use": "left", "missing": "right", "examples": "left"}.items():
+        table.add_column(heading, justify=side, overflow="fold")  # type: ignore[arg-type]
+    for row in columns[:MOST_COLUMNS]:
+        missing = f"{row['missing']:.1%}" if row["missing"] else "-"
+        table.add_row(escape(row["column"]), row["use"], missing, escape(", ".join(row["examples"])))
+    return table
 
 
 def _shown(value: Any) -> str:
@@ -85,41 +116,52 @@ def _shown(value: Any) -> str:
 @command
 def simulate(
     out: Annotated[
-        Path, typer.Argument(metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz) or .parquet.")
+        Path,
+        typer.Argument(
+            metavar="OUT", help="The file to write: .csv, .tsv, .jsonl (each also .gz), .parquet or .arrow."
+        ),
     ],
     output: Output,
     events: int = option("N", "Number of payments.", default=100_000),
     accounts: int = option("N", "Number of accounts.", default=20_000),
     merchants: int = option("N", "Number of merchants.", default=2_000),
     days: float = option("D", "Days from the first to the last payment.", default=90.0),
-    fraud: float = option("SHARE", "Share of fraudulent payments (label 1).", default=0.007),
+    fraud: float = option("SHARE", "Share of fraudulent payments (is_fraud 1).", default=0.007),
     seed: int = option("N", "The same seed gives the same file.", default=0),
     first: int | None = option("N", "Write only the first N payments, and the rest of their last instant.", min=1),
+    skip: int = option("N", "Leave out what --first N would write: the payments that come after it.", default=0, min=0),
+    merchants_out: Path | None = option("FILE", "Also write a table of the merchants: id, category, country."),
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
 
     Accounts pay merchants and each other in daily and weekly cycles; habits change, and a few fraud rings are active.
-    The file has the columns src, dst, time, label and f0 to f6, and is written in pieces, so that it may be larger than
-    memory.
+    The file is a payment table: payment_id, payer, payee, amount, currency, channel, country, timestamp, is_fraud; some
+    amounts and countries are missing. It is written in pieces, so that it may be larger than memory.
 
-    --first writes the beginning of the same stream, such as what is known today.
+    --first writes the beginning of the same stream, such as what is known today, and --skip what comes after it.
     """
     from rich.console import Console
     from rich.progress import track
 
-    from tapgnn.data.simulation.payment_stream import FEATURES, simulate_stream
-    from tapgnn.data.writing import write_stream
+    from tapgnn.data.simulation.payment_network import simulated_network
+    from tapgnn.data.simulation.payment_stream import merchant_table, simulate_stream
+    from tapgnn.data.writing import ending_of, write_table, write_tables
 
     arguments = {"events": events, "accounts": accounts, "merchants": merchants, "days": days}
+    if first is not None and first <= skip:
+        raise ConfigError(f"--first {first} leaves nothing after --skip {skip}; both count from the first payment")
     stream = simulate_stream(**arguments, seed=seed, fraud=fraud)  # type: ignore[arg-type]
-    pieces = write_stream(stream if first is None else _beginning(stream, first), out)
+    if merchants_out is not None:
+        check_folder(merchants_out.parent, "--merchants-out")
+        ending_of(merchants_out)
+    pieces = write_tables(_payments(_part(stream, skip, first)), out)
     out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     steps = track(pieces, "simulating", events // 100_000 + 1, console=console, disable=not console.is_terminal)
     written = labels = 0
     for piece in steps:
         written += len(piece)
-        labels += 0 if piece.labels is None else int(piece.labels.sum())
+        labels += int(piece["is_fraud"].sum())
     about = {
         "simulated": True,
         **arguments,
@@ -127,24 +169,57 @@ def simulate(
         "seed": seed,
         "fraud": fraud,
         "fraudulent_events": labels,
-        "columns": {f"f{place}": name for place, name in enumerate(FEATURES)},
+        "columns": list(PAYMENT_COLUMNS),
         "sha256": file_sha256(out),
     }
     write_json(Path(f"{out}{NOTE}"), about)
-    share = f"the first {written:,} of {events:,}" if written < events else f"{events:,}"
-    say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraudulent (label 1)")
+    share = f"{events:,}" if written == events else f"{written:,} of {events:,}"
+    share = f"the first {share}" if written < events and not skip else share
+    say(f"{out}: {share} simulated payments over {days:g} days, {labels:,} of them fraudulent (is_fraud 1)")
     say(f"{out}{NOTE}: how it was simulated; tapgnn uses this file to label results as simulated")
+    if merchants_out is not None:
+        merchants_out.parent.mkdir(parents=True, exist_ok=True)
+        write_table(merchant_table(simulated_network(accounts, merchants, days, seed)), merchants_out)
+        say(f"{merchants_out}: {merchants:,} simulated merchants")
     output.result({"name": out.name, "path": str(out), **about})
 
 
-def _beginning(stream: Iterator[Events], count: int) -> Iterator[Events]:
-    """The first `count` events, and the rest of their last instant."""
+def _part(stream: Iterator[Events], skip: int, stop: int | None) -> Iterator[tuple[int, Events]]:
+    """The events after the first `skip` and up to `stop`, each piece with its place; instants are not cut."""
+    start = 0
     for piece in stream:
-        if count <= len(piece):
-            yield piece.slice(0, int(piece.time.searchsorted(piece.time[count - 1], side="right")))
+        low, high = (_border(piece, count - start) for count in (skip, len(piece) + start if stop is None else stop))
+        if low < high:
+            yield start + low, piece.slice(low, high)
+        start += len(piece)
+        if stop is not None and stop <= start:
             return
-        yield piece
-        count -= len(piece)
+
+
+def _border(piece: Events, count: int) -> int:
+    """Where the instant of the first `count` events ends."""
+    if count <= 0 or count >= len(piece):
+        return max(0, min(count, len(piece)))
+    return int(piece.time.searchsorted(piece.time[count - 1], side="right"))
+
+
+def _payments(pieces: Iterator[tuple[int, Events]]) -> Iterator[pl.DataFrame]:
+    """Pieces of the stream as tables of payments."""
+    import numpy as np
+    import polars as pl
+
+    for first, piece in pieces:
+        ids = np.array(piece.vocabulary.ids, dtype=object)
+        when = np.datetime_as_string(piece.time.astype("datetime64[s]"))
+        cells = {
+            "payment_id": [f"p{first + place:08d}" for place in range(len(piece))],
+            "payer": ids[piece.src].tolist(),
+            "payee": ids[piece.dst].tolist(),
+            **{name: pl.Series(column.tolist(), nan_to_null=True) for name, column in piece.columns.items()},
+            "timestamp": [f"{text}Z" for text in when],
+            "is_fraud": piece.labels,
+        }
+        yield pl.DataFrame(cells).select(PAYMENT_COLUMNS)
 
 
 @command

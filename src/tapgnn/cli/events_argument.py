@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,8 @@ from tapgnn.cli.output import say
 from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
-    from tapgnn.data import ReadReport
+    from tapgnn.data import ReadReport, Schema
+    from tapgnn.data.node_table import NodeTable
     from tapgnn.events import Events
 
 NOTE = ".simulated.json"
@@ -40,14 +41,51 @@ class Log:
         """Its name in tables and messages."""
         return f"{self.name} (simulated)" if self.simulated else self.name
 
+    @property
+    def schema(self) -> Schema:
+        """What its columns mean."""
+        from tapgnn.data import Schema
+
+        return self.report.schema or Schema()
+
+    def opening(self, plan: str, nodes: NodeTable | None = None) -> str:
+        """What a command is going to do with it, after how its columns were read, and what may be meant instead."""
+        lines, suggestions = [f"columns: {schema_line(self.schema)}"], self.report.suggestions
+        if nodes is not None:
+            lines[0] += f"; {len(nodes.ids):,} nodes described by {', '.join(list(nodes.kinds)[:8]) or 'nothing'}"
+            suggestions = [*suggestions, *nodes.suggestions]
+        if suggestions:
+            more = f" (and {len(suggestions) - 2} more; see 'tapgnn inspect')" if len(suggestions) > 2 else ""
+            lines.append(f"note: {'; '.join(suggestions[:2])}{more}")
+        return "\n".join([*lines, f"{self.title}: {plan}"])
+
+
+def schema_line(schema: Schema) -> str:
+    """What the columns of a log mean, in one line."""
+    kinds = {"number": "numbers", "category": "categories", "boolean": "booleans"}
+    parts = [f"{schema.src} -> {schema.dst} at {schema.time}{', two kinds of nodes' if schema.bipartite else ''}"]
+    for kind, word in kinds.items():
+        names = [name for name, own in schema.columns.items() if own == kind]
+        shown = names if len(names) <= 8 else [*names[:3], "...", names[-1]]
+        parts += [f"{word} {', '.join(shown)}"] if names else []
+    for role in ("label", "id"):
+        parts += [f"{role} {getattr(schema, role)}"] if getattr(schema, role) else []
+    parts += [f"not used {', '.join(schema.dropped[:8])}{', ...' * (len(schema.dropped) > 8)}"] * bool(schema.dropped)
+    return "; ".join(parts)
+
 
 def read_log(events: str, reading: Reading) -> Log:
     """Read the events that the user named; skipped rows are reported."""
+    return read_with(events, reading.options())
+
+
+def read_with(events: str, options: Mapping[str, Any]) -> Log:
+    """Read the events that the user named with the options of a reader."""
     from tapgnn.data import ReadReport, load_dataset
 
     report = ReadReport()
-    with _held_back():
-        found = load_dataset(events, report=report, **reading.options())
+    with held_back():
+        found = load_dataset(events, report=report, **options)
     return _noted(events, found, report)
 
 
@@ -58,7 +96,7 @@ def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
 
     report, summary, last = ReadReport(), Summary(), None
     try:
-        with _held_back():
+        with held_back():
             for piece in stream_dataset(events, PIECE, report=report, **reading.options()):
                 summary.add(piece)
                 last = piece
@@ -93,7 +131,7 @@ def is_simulated(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _held_back() -> Iterator[None]:
+def held_back() -> Iterator[None]:
     """Silence the reader: `_noted` reports the same once reading has succeeded."""
     logger = logging.getLogger("tapgnn.data")
     logger.disabled = True

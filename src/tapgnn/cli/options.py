@@ -18,6 +18,8 @@ import typer
 from tapgnn.cli.config_file import read_config
 
 if TYPE_CHECKING:
+    from tapgnn.data import Schema
+    from tapgnn.data.node_table import NodeTable
     from tapgnn.estimator import TAPGNN
 
 
@@ -55,16 +57,39 @@ CONFIG = option(
 
 @dataclass(frozen=True)
 class Reading:
-    """How a file of events is read; columns that are not named are found by their usual names."""
+    """What the columns of a file of events mean; what is not given is found from the first rows.
 
-    format: str | None = _reading("NAME", "csv, tsv, parquet, jsonl, jodie, edges or snap.", "from the file name")
-    src: str | None = _reading("COLUMN", "The source of an event.", "src, source, user, from, ...")
-    dst: str | None = _reading("COLUMN", "The destination of an event.", "dst, target, item, to, ...")
-    time: str | None = _reading(
-        "COLUMN", "The time of an event: a number or an ISO date.", "time, timestamp, date, ..."
+    'tapgnn inspect' shows what was found.
+    """
+
+    format: str | None = _reading(
+        "NAME", "csv, tsv, parquet, arrow, jsonl, jodie, edges or snap.", "from the file name"
     )
-    label: str | None = _reading("COLUMN", "The class of an event, an integer; 0 is the normal class.", "label, y")
-    features: str | None = _reading("A,B,...", "Numeric features of an event.", "f0, f1, ..., weight, rating")
+    src: str | None = _reading("COLUMN", "The source of an event: who pays.", "src, user, payer, card_id, ...")
+    dst: str | None = _reading("COLUMN", "The destination: who is paid.", "dst, item, payee, merchant_id, ...")
+    time: str | None = _reading(
+        "COLUMN", "The time of an event: a number or a date.", "time, timestamp, created_at, ..."
+    )
+    label: str | None = _reading(
+        "COLUMN", "What is to be predicted of an event, 0 or 1, such as fraud; '' for none.", "label, is_fraud, ..."
+    )
+    id: str | None = _reading(
+        "COLUMN", "The name of an event, repeated in answers; '' for none.", "id, transaction_id, ..."
+    )
+    numeric: str | None = _reading("A,B,...", "Columns to use as numbers.", "detected")
+    categorical: str | None = _reading("A,B,...", "Columns to use as categories.", "detected")
+    boolean: str | None = _reading("A,B,...", "Columns to use as true or false.", "detected")
+    drop: str | None = _reading("A,B,...", "Columns not to use.", "constants, ids, free text")
+    features: str | None = _reading("A,B,...", "Use exactly these columns, their kinds detected.", "all that can be")
+    bipartite: bool | None = _reading(
+        "",
+        "Sources and destinations are two kinds of things: user 7 is not page 7.",
+        "one kind",
+        "--bipartite/--no-bipartite",
+    )
+    time_unit: str | None = _reading("UNIT", "Of numeric times: s, ms, us, ns, min, h or d.", "detected")
+    time_format: str | None = _reading("FORMAT", "Of dates, such as '%d/%m/%Y %H:%M'.", "ISO 8601")
+    time_zone: str | None = _reading("NAME", "Of dates without an offset, such as Europe/Paris.", "UTC")
     header: bool | None = _reading(
         "", "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...", "detected"
     )
@@ -72,19 +97,40 @@ class Reading:
         "", "Skip rows that cannot be read, and report how many.", False, "--skip-bad-rows", default=False
     )
 
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Reading:
-        """The options as a file holds them; others, or of the wrong kind, are a TypeError."""
-        reading = cls(**values)
-        for name, kind in get_type_hints(cls).items():
-            if not isinstance(getattr(reading, name), kind):
-                raise TypeError(f"{name} is {getattr(reading, name)!r}")
-        return reading
-
     def options(self) -> dict[str, Any]:
         """The options of `tapgnn.data.read_events`."""
-        names = None if self.features is None else [name.strip() for name in self.features.split(",") if name.strip()]
-        return {**asdict(self), "features": names}
+        lists = ("numeric", "categorical", "boolean", "drop", "features")
+        return {name: listed(value) if name in lists else value for name, value in asdict(self).items()}
+
+
+@dataclass(frozen=True)
+class NodeOptions:
+    """A table of what is known of nodes."""
+
+    node_table: str | None = _reading(
+        "FILE", "A table of what is known of nodes, one row each, such as the category of a merchant."
+    )
+    node_id: str | None = _reading("COLUMN", "The column of their ids in the node table.", "as in EVENTS")
+
+    def read(self, schema: Schema) -> NodeTable | None:
+        """The node table, if there is one."""
+        from tapgnn.data.node_table import read_node_table
+        from tapgnn.errors import ConfigError
+
+        if self.node_table is None:
+            if self.node_id is not None:
+                raise ConfigError("--node-id names a column of --node-table; pass that file, too")
+            return None
+        return read_node_table(self.node_table, schema, self.node_id)
+
+
+def listed(names: str | None) -> list[str] | None:
+    """The names of an option that takes several; None if it is not given.
+
+    >>> listed("amount, channel")
+    ['amount', 'channel']
+    """
+    return None if names is None else [name.strip() for name in names.split(",") if name.strip()]
 
 
 @dataclass(frozen=True)
@@ -127,6 +173,7 @@ class Learning:
     sketch_half_lives: str | None = _detail(
         "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log."
     )
+    partners: int | None = _detail("N", "Recent partners that a node remembers exactly, 0 for none.")
     statistics: bool | None = _detail("", "Use recency and event counts of a node as inputs.")
     half_lives: str | None = _detail(
         "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log."

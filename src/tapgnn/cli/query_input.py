@@ -1,106 +1,162 @@
 """The input of embed, score and rank: nodes and times from the command line or from a file, in the given order.
 
-A node written as a plain integer is that integer, as in a file of events, unless the model knows the string of digits
-instead (from Parquet or JSON). A time is a number in the unit of the log, or an ISO date.
+A file may have the names of the model's own table in its header, or the usual ones. A node written as a plain integer
+is that integer, as in a file of events, unless the model knows the string of digits instead (from Parquet or JSON).
+Times are read as in the log: a number in its unit, or a date.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from tapgnn.cli.output import say
-from tapgnn.data.reading.columns import ALIASES
+from tapgnn.data.reading.columns import ALIASES, BUSINESS_ALIASES, columns_of
 from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import RawTable, TableSource
-from tapgnn.data.reading.values import INTEGER, convert_times, explain, is_id, shorten
+from tapgnn.data.reading.values import INTEGER, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
-from tapgnn.estimator import TAPGNN
-from tapgnn.vocabulary import Id, Vocabulary
+from tapgnn.estimator import TAPGNN, Side
+from tapgnn.vocabulary import Id
 
-NAMES = {**ALIASES, "node": ("node", "id", "node_id", "name")}
+NODE = ("node", "node_id", "id", "name")
+# The role of a node by the name of its option; a node of 'embed' may be on either side.
+SIDES: Mapping[str, Side | None] = {"src": "src", "dst": "dst", "node": None}
 
 
-def parse_time(text: str) -> float:
-    """A time in the unit of the log: a number, or an ISO date in seconds since 1970 (UTC unless it has an offset).
+@dataclass(frozen=True)
+class Queries:
+    """Queries in the order asked: the ids of each role, the times, and the cells that the answer repeats, by name."""
 
-    >>> parse_time("12.5"), parse_time("1970-01-02")
-    (12.5, 86400.0)
-    """
-    values, good = convert_times(pl.Series([text]), "--time")
+    ids: dict[str, list[Id]]
+    times: list[float]
+    shown: dict[str, Sequence[Any]]
+
+
+def parse_time(text: str, model: TAPGNN) -> float:
+    """A time in the unit of the log: a number, or a date as the log writes it."""
+    values, good = model.schema.clock.convert(pl.Series([text]), "--time")
     if not good[0]:
         raise QueryError(explain("time", text))
     return float(values[0])
 
 
-def as_id(text: str, known: Vocabulary) -> Id:
+def as_id(text: str, model: TAPGNN, side: Side | None) -> Id:
     """The id that a model knows a node by."""
-    return int(text) if INTEGER.match(text) and text not in known else text
+    return int(text) if INTEGER.match(text) and not is_known(text, model, side) else text
 
 
-def queried(
-    path: Path | None, roles: Sequence[str], given: Sequence[Sequence[str]], model: TAPGNN, time: float
-) -> list[tuple[Any, ...]]:
-    """The nodes and the time of each query, from a file or as given; warns of unknown nodes, which may be typos."""
-    known = model.model_.vocabulary
-    if path is None:
-        rows: list[tuple[Any, ...]] = [(*(as_id(name, known) for name in names), time) for names in given]
-    else:
-        rows = _read_queries(path, roles, model, time)
-    ids = (row[place] for place in range(len(roles) - 1) for row in rows)
-    new = list(dict.fromkeys(name for name in ids if name not in known))
+def is_known(name: Id, model: TAPGNN, side: Side | None) -> bool:
+    """Whether a model knows a node on a side, or on either."""
+    schema = model.schema
+    sides = {
+        "src": [schema.internal_src],
+        "dst": [schema.internal_dst],
+        None: [schema.internal_src, schema.internal_dst],
+    }
+    return any(internal([name])[0] in model.vocabulary for internal in sides[side])
+
+
+def given_queries(given: Mapping[str, Sequence[str]], model: TAPGNN, time: float, side: Side | None = None) -> Queries:
+    """Queries from the command line: texts by role, all at one time."""
+    ids = {role: [as_id(text, model, SIDES[role] or side) for text in texts] for role, texts in given.items()}
+    times = [time] * len(next(iter(ids.values())))
+    return Queries(ids, times, {**{_name(role, model): names for role, names in ids.items()}, model.schema.time: times})
+
+
+def read_queries(
+    path: Path, roles: Sequence[str], model: TAPGNN, time: float, keep: Sequence[str] = (), side: Side | None = None
+) -> Queries:
+    """Queries from a file with a column for each role and, optionally, for the time, which otherwise is `time`.
+
+    Columns are found by the model's own names, then by the usual ones; without a header they are in this order.
+    """
+    usual = {cell.lower() for role in (*roles, "time") for cell in _names(role, model)}
+    own = {*model.schema.read_columns, *model.schema.dropped}
+    source = open_source(path, None, lambda cells: any(cell in own or cell.lower() in usual for cell in cells))
+    columns = _columns(source, roles, model)
+    named = [model.schema.id] if model.schema.id in source.columns and not source.by_position else []
+    repeated = [name for name in dict.fromkeys([*named, *keep]) if name not in columns.values()]
+    for name in repeated:
+        if name not in source.columns:
+            raise DataError(f"{source.name} has no column {name!r} to keep; {columns_of(source)}")
+    ids: dict[str, list[Id]] = {role: [] for role in roles}
+    times, cells = list[float](), dict[str, list[Any]]()
+    for table in source.read([*columns.values(), *repeated]):
+        if table.rejected:
+            raise _bad_row(source, *table.rejected[0])
+        for role in roles:
+            ids[role] += _nodes(source, table, columns[role], model, SIDES[role] or side)
+        times += [time] * len(table.places) if "time" not in columns else _times(source, table, columns["time"], model)
+        for name in [*repeated, *([columns["time"]] if "time" in columns else [])]:
+            cells.setdefault(name, []).extend(table.columns[name])
+    if not times:
+        raise DataError(f"{source.name} has no rows; at least one is needed")
+    shown: dict[str, Sequence[Any]] = {name: cells[name] for name in named if name in repeated}
+    shown |= {_name(role, model): ids[role] for role in roles}
+    shown[model.schema.time] = cells[columns["time"]] if "time" in columns else times
+    return Queries(ids, times, shown | {name: cells[name] for name in repeated})
+
+
+def warn_of_unknown(queries: Queries, model: TAPGNN, side: Side | None = None) -> None:
+    """Mention nodes that the model has never seen, which may be typos."""
+    asked = {role: dict.fromkeys(ids) for role, ids in queries.ids.items()}
+    strange = (name for role, ids in asked.items() for name in ids if not is_known(name, model, SIDES[role] or side))
+    new = list(dict.fromkeys(strange))
     if new:
         shown = ", ".join(map(repr, new[:5])) + (", ..." if len(new) > 5 else "")
         say(f"the model has never seen {shown}; the answer is for a new node")
-    return rows
 
 
-def _read_queries(path: Path, roles: Sequence[str], model: TAPGNN, time: float) -> list[tuple[Any, ...]]:
-    """The rows of a file with these columns, found by their usual names; without a header, in this order.
-
-    The last role is the time; if the file has no such column, it is `time` for all.
-    """
-    source = open_source(path, None, lambda cells: any(cell.lower() in NAMES[role] for cell in cells for role in roles))
-    names = _columns(source, roles)
-    rows: list[tuple[Any, ...]] = []
-    for table in source.read(names):
-        if table.rejected:
-            raise _bad_row(source, *table.rejected[0])
-        nodes = [_nodes(source, table, name, model.model_.vocabulary) for name in names[: len(roles) - 1]]
-        times = [time] * len(table.places) if len(names) < len(roles) else _times(source, table, names[-1])
-        rows += zip(*nodes, times, strict=True)
-    if not rows:
-        raise DataError(f"{source.name} has no rows; at least one is needed")
-    return rows
+def _name(role: str, model: TAPGNN) -> str:
+    """The column of a role in an answer: as in the model's own table."""
+    return "node" if role == "node" else str(getattr(model.schema, role))
 
 
-def _columns(source: TableSource, roles: Sequence[str]) -> list[str]:
+def _names(role: str, model: TAPGNN) -> tuple[str, ...]:
+    """The names by which the column of a role is found, the surest first."""
+    if role == "node":
+        return (*NODE, model.schema.src, model.schema.dst)
+    return (getattr(model.schema, role), *ALIASES[role], *BUSINESS_ALIASES[role])
+
+
+def _columns(source: TableSource, roles: Sequence[str], model: TAPGNN) -> dict[str, str]:
+    """The column of each role, and of the time if there is one."""
+    wanted = ",".join(_name(role, model) for role in (*roles, "time"))
     if source.by_position:
-        if len(source.columns) not in (len(roles), len(roles) - 1):
-            raise DataError(
-                f"{source.name} has {len(source.columns)} columns and no header; expected {','.join(roles)}"
-            )
-        return source.columns
-    found = [next((name for name in source.columns if name.lower() in NAMES[role]), None) for role in roles]
-    for role, name in zip(roles[:-1], found, strict=False):
-        if name is None:
-            raise DataError(f"{source.name} has no column {role!r}; expected the columns {','.join(roles)}")
-    return [name for name in found if name is not None]
+        if len(source.columns) not in (len(roles), len(roles) + 1):
+            raise DataError(f"{source.name} has {len(source.columns)} columns and no header; expected {wanted}")
+        return dict(zip((*roles, "time"), source.columns, strict=False))
+    lower = {name.lower(): name for name in reversed(source.columns)}
+    found: dict[str, str] = {}
+    for role in (*roles, "time"):
+        names = _names(role, model)
+        exact = next((name for name in names if name in source.columns and name not in found.values()), None)
+        column = exact or next((lower[name.lower()] for name in names if name.lower() in lower), None)
+        if column is not None:
+            found[role] = column
+        elif role != "time":
+            raise DataError(f"{source.name} has no column {_name(role, model)!r}; expected the columns {wanted}")
+    return found
 
 
-def _nodes(source: TableSource, table: RawTable, name: str, known: Vocabulary) -> list[Id]:
+def _nodes(source: TableSource, table: RawTable, name: str, model: TAPGNN, side: Side | None) -> list[Id]:
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
             raise _bad_row(source, place, f"{name} {shorten(cell)} is not an integer or a string")
-    return cells if source.typed else [as_id(cell, known) for cell in cells]
+    if source.typed:
+        return cells
+    known = {cell: as_id(cell, model, side) for cell in set(cells)}
+    return [known[cell] for cell in cells]
 
 
-def _times(source: TableSource, table: RawTable, name: str) -> list[float]:
-    values, good = convert_times(table.columns[name], f"{source.name}: column {name!r}")
+def _times(source: TableSource, table: RawTable, name: str, model: TAPGNN) -> list[float]:
+    values, good = model.schema.clock.convert(table.columns[name], f"{source.name}: column {name!r}")
     for row in (~good).nonzero()[0]:
         raise _bad_row(source, table.places[row], explain("time", table.columns[name][int(row)]))
     return [float(value) for value in values]

@@ -14,7 +14,7 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.events_argument import read_log
+from tapgnn.cli.events_argument import read_log, read_with
 from tapgnn.cli.options import EventsArgument, Reading, command, option
 from tapgnn.cli.output import Output, say
 from tapgnn.cli.serve import EngineOptions
@@ -53,7 +53,7 @@ def replay(
         raise ConfigError("pass either --model with a folder, or --server with an address")
     if server is not None and (journal is not None or engine_options.options()):
         raise ConfigError("--journal and the engine options require --model; a server has its own")
-    log = read_log(events, reading)
+    log = read_log(events, reading) if model is None else read_with(events, _as_fitted(model, reading))
     tally = Tally()
     with _target(model, journal, server, token, engine_options) as target, Dashboard(log.title) as screen:
         progress = None
@@ -61,6 +61,17 @@ def replay(
             screen.show(progress, tally)
     if progress is not None:
         _report(log.title, progress, tally, output)
+
+
+def _as_fitted(model: str, reading: Reading) -> dict[str, Any]:
+    """How the log is read: by the schema of the model, so that its columns are the model's."""
+    from tapgnn.data.fitted_schema import FittedSchema
+    from tapgnn.model.files import SCHEMA, read_file, refusing
+
+    with refusing(Path(model) / SCHEMA):
+        schema = FittedSchema.from_json(read_file(model, SCHEMA)).schema
+    options = {"format": reading.format, "header": reading.header, "skip_bad_rows": reading.skip_bad_rows}
+    return {"schema": schema, **options}
 
 
 def _pace(speed: str) -> float | None:

@@ -53,6 +53,7 @@ def cut_for_validation(events: Events) -> tuple[Events, Events]:
 
 def measure_fit(model: TAPGNN, train: Events, valid: Events) -> Evaluation:
     """The model, which has observed `train`, and the trivial methods on a sample of the validation events."""
+    train, valid = model.table_.encode(train), model.table_.encode(valid)
     found = measure_trained(model.model_, model.state_, train, valid, "paper", model.seed, MOST_EVENTS)
     metrics = {name: results.metrics for name, results in found.items()}
     history = [{"seed": model.seed, **point} for point in model.history_.points]

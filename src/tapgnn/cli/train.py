@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, Reading, command, option
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
@@ -28,6 +28,7 @@ FOLDER = "tapgnn-evaluation"
 def evaluate(
     events: EventsArgument,
     reading: Reading,
+    node_options: NodeOptions,
     learning: Learning,
     output: Output,
     protocol: str = PROTOCOL,
@@ -47,9 +48,11 @@ def evaluate(
     log = read_log(events, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
-    opening = f"{log.title}: {len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}"
+    nodes = node_options.read(log.schema)
+    opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
     with Screen(opening, estimator.epochs, seeds) as screen:
-        found = run(log.events, estimator, protocol, seeds, lambda seed, step: screen.step(step, seed))  # type: ignore[arg-type]
+        told = lambda seed, step: screen.step(step, seed)  # noqa: E731
+        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes)  # type: ignore[arg-type]
     rows = summaries(found.results)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
@@ -72,6 +75,7 @@ def fit(
     events: EventsArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
     reading: Reading,
+    node_options: NodeOptions,
     learning: Learning,
     output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
@@ -93,16 +97,18 @@ def fit(
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
-    wanted = reading.label is not None if classify is None else classify
+    wanted = bool(reading.label) if classify is None else classify
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
-    opening = f"{log.title}: training on {len(train):,} events, validating on the next {len(valid):,}"
-    _train(estimator, (train, valid), out, resume, Screen(opening, estimator.epochs), board)
+    nodes = node_options.read(log.schema)
+    opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}", nodes)
+    table = {"schema": log.schema, "nodes": nodes}
+    _train(estimator, (train, valid), table, out, resume, Screen(opening, estimator.epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
     say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
-    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, reading, output)
+    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, output)
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
@@ -124,7 +130,13 @@ def _check_folder(out: Path, resume: bool, force: bool) -> None:
 
 
 def _train(
-    model: TAPGNN, parts: tuple[Events, Events], out: Path, resume: bool, screen: Screen, board: TensorBoardLog | None
+    model: TAPGNN,
+    parts: tuple[Events, Events],
+    table: Mapping[str, Any],
+    out: Path,
+    resume: bool,
+    screen: Screen,
+    board: TensorBoardLog | None,
 ) -> None:
     """Train with all listeners; exits if there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
@@ -140,7 +152,7 @@ def _train(
             board.step(step)
 
     with screen:
-        model.fit(*parts, listener=listen, checkpoint=out, resume=resume)
+        model.fit(*parts, **table, listener=listen, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
     if not model.history_.points:
@@ -149,9 +161,7 @@ def _train(
     write_metrics(out / METRICS, model.history_.points)
 
 
-def _finish(
-    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, reading: Reading, output: Output
-) -> None:
+def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
     from tapgnn.evaluation.harness import versions
@@ -160,7 +170,7 @@ def _finish(
     found = measure_fit(model, *parts)
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
-    model.reading_ = asdict(reading)
+    described = model.table_.nodes
     history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
     result = {
         "name": log.name,
@@ -176,7 +186,8 @@ def _finish(
         "params": model.get_params(),
         "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
-        "reading": model.reading_,
+        "schema": model.schema.to_dict(),
+        "nodes": None if described is None else {"id": described.id, "columns": dict(described.kinds)},
     }
     output.result(result)
     write_json(out / FIT, result)

@@ -42,16 +42,16 @@ def rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
     >>> rows_of("bob", Vocabulary(["ann", "bob"]))
     array([1])
     """
-    return vocabulary.rows(_listed(ids))
+    return vocabulary.rows(listed_ids(ids))
 
 
 def known_rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
     """[Q] the rows of ids; an unknown one is an error."""
-    return vocabulary.known_rows(_listed(ids))
+    return vocabulary.known_rows(listed_ids(ids))
 
 
-def _listed(ids: Any) -> Any:
-    """Ids as a list or a one-dimensional array, each of them checked."""
+def listed_ids(ids: Any) -> Any:
+    """Ids as a list or a one-dimensional array, each of them checked; a bare string or integer is one id."""
     if isinstance(ids, str | Integral):
         return [ids]
     shape = np.shape(ids) if isinstance(ids, np.ndarray) else (0,)

@@ -1,5 +1,7 @@
 """FittedSchema: what the columns of a table mean, and how a model takes them: a schema and its encoders, one file.
 
+Where nodes have a table of their own, its encoders are a part of it.
+
 Whatever a model is given (files, frames, requests, journals) becomes events by the schema and features by the encoders,
 so that what is served is what was trained.
 """
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 
 from tapgnn.data.encoders import TableEncoder
 from tapgnn.data.frames import frame_events
+from tapgnn.data.node_table import NodeEncoder
 from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError
 from tapgnn.events import Columns, Events, Ints
@@ -33,6 +36,7 @@ class FittedSchema:
 
     schema: Schema
     encoder: TableEncoder
+    nodes: NodeEncoder | None = None
 
     @classmethod
     def fit(cls, train: Events, schema: Schema | None = None) -> FittedSchema:
@@ -67,16 +71,19 @@ class FittedSchema:
         return self.encoder.encode(columns or {next(iter(self.schema.columns)): np.full(size, None)})
 
     def to_json(self) -> bytes:
-        """Both as text."""
-        return json.dumps({"schema": self.schema.to_dict(), "encoder": self.encoder.to_dict()}, indent=1).encode()
+        """All of it as text."""
+        values = {"schema": self.schema.to_dict(), "encoder": self.encoder.to_dict()}
+        nodes = {} if self.nodes is None else {"nodes": self.nodes.to_dict()}
+        return json.dumps({**values, **nodes}, indent=1).encode()
 
     @classmethod
     def from_json(cls, text: bytes) -> FittedSchema:
         """What `to_json` gave; anything else is an error."""
         values = json.loads(text)
-        if not isinstance(values, Mapping) or values.keys() != {"schema", "encoder"}:
+        if not isinstance(values, Mapping) or values.keys() - {"nodes"} != {"schema", "encoder"}:
             raise ConfigError("expected a schema and its encoder")
-        found = cls(Schema.from_dict(values["schema"]), TableEncoder.from_dict(values["encoder"]))
+        nodes = NodeEncoder.from_dict(values["nodes"]) if "nodes" in values else None
+        found = cls(Schema.from_dict(values["schema"]), TableEncoder.from_dict(values["encoder"]), nodes)
         kinds = {name: kind == "category" for name, kind in found.schema.columns.items()}
         if kinds != dict.fromkeys(found.encoder.numbers, False) | dict.fromkeys(found.encoder.categories, True):
             raise ConfigError("the encoders are not those of the schema's columns")

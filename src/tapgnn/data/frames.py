@@ -12,6 +12,7 @@ column and the cure, in the words of the Python interface.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
@@ -91,9 +92,10 @@ def _columns(table: Any) -> tuple[dict[str, Cells], tuple[str, ...], str]:
             keys = dict.fromkeys(key for record in table for key in record)
             return {str(key): [_plain(record.get(key)) for record in table] for key in keys}, (), "records"
         raise EventError(f"row {odd}: expected a dict of the columns of one event, not {type(table[odd]).__name__}")
+    cure = "; read the file with tapgnn.data.read_events" if isinstance(table, str | Path) else ""
     raise EventError(
-        f"expected a pandas or polars frame, a pyarrow table, a TemporalData, a dict of columns or a list of dicts, "
-        f"not {type(table).__name__}"
+        f"expected a pandas or polars frame, a pyarrow table, a TemporalData, a dict of columns, a list of dicts or "
+        f"Events, not {type(table).__name__}{cure}"
     )
 
 

@@ -61,6 +61,12 @@ def write_table(
         pass
 
 
+def write_tables(frames: Iterable[pl.DataFrame], path: str | Path) -> Iterator[pl.DataFrame]:
+    """Write frames with the same columns one after the other, and yield each one after it is written."""
+    target = Path(path)
+    return _written(iter(frames), target, ending_of(target), lambda frame: frame)
+
+
 def ending_of(path: Path) -> str:
     """The ending that gives the format of a file to write; any other is refused with the list."""
     found = next((ending for ending in ENDINGS if path.name.endswith(ending)), None)
@@ -90,6 +96,12 @@ def _written(
             write, first = None, pl.DataFrame()
             for piece in pieces:
                 frame = frame_of(piece)
+                mixed = next((name for name, kind in frame.schema.items() if kind == pl.Object), None)
+                if mixed is not None and ending in _BINARY:
+                    raise DataError(
+                        f"{target.name}: column {mixed!r} holds values of several types, but a column of {ending} has "
+                        "one; write .jsonl or .csv"
+                    )
                 if write is None:
                     write, first = _writer(stream, ending, frame, stack), frame.clear()
                 if frame.columns != first.columns or (ending in _BINARY and frame.schema != first.schema):

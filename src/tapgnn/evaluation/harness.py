@@ -5,7 +5,9 @@
                                   progress can be shown; keeps what a report draws
 
 For every seed all methods get the same `Questions`, and `measure` treats them alike: the harness uses nothing but the
-interface `Method`. docs/comparison.md says how each method uses the validation events.
+interface `Method`. docs/comparison.md says how each method uses the validation events. The columns of a table come with
+`features` made of them for methods that take numbers only: scaled numbers, and a column of zeros and ones for every
+category, both fitted to the training part; TAP-GNN encodes the columns itself.
 
 In `compare` the training time of a first run includes the compilation of loops. `memory_mb` is the peak resident size
 of the process (ru_maxrss) minus its peak just before the fit, when library and data are loaded. A run that fails, or
@@ -17,7 +19,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +31,9 @@ from numpy.typing import NDArray
 from tapgnn.baselines import METHODS, Method
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.subprocess_run import peak_mb, run_in_subprocess
+from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.node_table import NodeTable
+from tapgnn.data.schema import Schema
 from tapgnn.data.splits import Split
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
@@ -58,18 +63,25 @@ SeedListener = Callable[[int, TrainingProgress], None]
 
 
 class TAPGNNMethod(TrainedModel):
-    """TAP-GNN as a `Method`; `params` are those of the estimator."""
+    """TAP-GNN as a `Method`; `params` are those of the estimator, the schema explains the columns of the events."""
 
-    def __init__(self, seed: int = 0, listener: Listener | None = None, **params: Any) -> None:
+    def __init__(
+        self,
+        seed: int = 0,
+        listener: Listener | None = None,
+        schema: Schema | None = None,
+        nodes: NodeTable | None = None,
+        **params: Any,
+    ) -> None:
         self.estimator = TAPGNN(seed=seed, **params)
-        self.listener = listener
+        self.listener, self.schema, self.nodes = listener, schema, nodes
 
     def fit(self, train: Events, valid: Events) -> None:
         """Train, and observe the training events; an interrupted training is discarded."""
-        self.estimator.fit(train, valid, listener=self.listener)
+        self.estimator.fit(train, valid, schema=self.schema, nodes=self.nodes, listener=self.listener)
         if self.estimator.history_.interrupted:
             raise KeyboardInterrupt
-        self.model, self.state = self.estimator.model_, self.estimator.state_
+        self.model, self.state, self.table = self.estimator.model_, self.estimator.state_, self.estimator.table_
         super().fit(train, valid)
 
     def details(self) -> Details:
@@ -83,13 +95,22 @@ class SampledTAPGNN(TAPGNNMethod):
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the same scores."""
-        self.sample = sample_embeddings(self.model, self.state, events)
+        self.sample = sample_embeddings(self.model, self.state, self.encoded(events))
         return super().replay(events, src, dst, time)
 
 
-def make_method(name: str, seed: int, window: float = 1.0) -> Method:
+def make_method(name: str, seed: int, window: float = 1.0, schema: Schema | None = None) -> Method:
     """A new method by its name, TAP-GNN included; `window` is that of windowed EdgeBank."""
-    return TAPGNNMethod(seed) if name == NAME else make_baseline(name, seed, window)
+    return TAPGNNMethod(seed, schema=schema) if name == NAME else make_baseline(name, seed, window)
+
+
+def with_dense_features(split: Split, schema: Schema | None = None) -> Split:
+    """The same split, whose events have features [E, f] made of their columns, fitted to the training part."""
+    if not split.train.columns:
+        return split
+    encoder = FittedSchema.fit(split.train, schema).encoder
+    parts = {name: getattr(split, name) for name in ("train", "valid", "test")}
+    return replace(split, **{name: replace(part, features=encoder.dense(part.columns)) for name, part in parts.items()})
 
 
 @dataclass(frozen=True)
@@ -127,6 +148,7 @@ def compare(
     threads: int = 1,
     listener: Callable[[RunProgress], None] | None = None,
     make: Maker | None = None,
+    schema: Schema | None = None,
 ) -> dict[str, Any]:
     """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
 
@@ -139,10 +161,10 @@ def compare(
         raise ConfigError(f"seeds and threads must be at least 1, not {seeds} and {threads}")
 
     def run(name: str, questions: Questions) -> Run:
-        build = make or partial(make_method, window=questions.window)
+        build = make or partial(make_method, window=questions.window, schema=schema)
         return run_in_subprocess(measured, build, name, questions, threads=threads, preload=__name__)
 
-    split = rules.split(events)
+    split = with_dense_features(rules.split(events), schema)
     runs, interrupted = _run_all(split, rules, names, range(seeds), run, listener)
     return {
         "methods": {name: summary(found) for name, found in runs.items()},
@@ -173,6 +195,8 @@ def evaluate(
     protocol: ProtocolName = "strict",
     seeds: int = 5,
     listener: SeedListener | None = None,
+    schema: Schema | None = None,
+    nodes: NodeTable | None = None,
 ) -> Evaluation:
     """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods."""
     rules = find_protocol(protocol)
@@ -185,7 +209,8 @@ def evaluate(
     def run(name: str, questions: Questions) -> Run:
         seed = questions.seed
         told = None if listener is None else partial(listener, seed)
-        model = SampledTAPGNN(**{**estimator.get_params(), "seed": seed}, listener=told) if name == NAME else None
+        params = {**estimator.get_params(), "seed": seed}
+        model = SampledTAPGNN(**params, listener=told, schema=schema, nodes=nodes) if name == NAME else None
         found = measure(model or make_baseline(name, seed, questions.window), questions)
         first.setdefault(name, found)
         if model is None:

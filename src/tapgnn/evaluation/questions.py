@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from tapgnn.baselines import METHODS, EdgeBank, Method
 from tapgnn.baselines.method import Clock, Details
+from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, touches_unseen
 from tapgnn.errors import QueryError
@@ -141,16 +142,24 @@ def _checked(method: Method, scores: Floats) -> Floats:
 
 
 class TrainedModel(Method):
-    """A model that is trained, with a state that has observed the training events; the state is consumed."""
+    """A model that is trained, with a state that has observed the training events; the state is consumed.
+
+    `table` encodes the columns of events; without one, they are given as the model takes them.
+    """
 
     name = NAME
     sees_history = True
     threshold = 0.0
     model: Model
     state: State
+    table: FittedSchema | None = None
 
     def __init__(self, model: Model, state: State) -> None:
         self.model, self.state = model, state
+
+    def encoded(self, events: Events) -> Events:
+        """The events as the model takes them."""
+        return events if self.table is None else self.table.encode(events)
 
     def fit(self, train: Events, valid: Events) -> None:
         """Nothing is left to learn."""
@@ -168,12 +177,13 @@ class TrainedModel(Method):
         """Advance the live state."""
         self._clock.advance(events)
         with torch.no_grad():
-            for piece in events.chunks(4_096):
+            for piece in self.encoded(events).chunks(4_096):
                 _, self.state = self.model.advance(piece, self.state)
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] as the reference, in one pass of `advance`."""
-        scores, self.state = score_along(self.model, self.state, events, self._rows(src), self._rows(dst), time)
+        encoded = self.encoded(events)
+        scores, self.state = score_along(self.model, self.state, encoded, self._rows(src), self._rows(dst), time)
         self._clock.advance(events)
         return scores
 
@@ -192,7 +202,7 @@ def measure_trained(
 ) -> dict[str, Results]:
     """A trained model and the trivial methods on later events, or on `most` of them; the model first.
 
-    The state has observed the events `seen`, and is left as it is.
+    The state has observed the events `seen`, and is left as it is. Events are given as the model takes them.
     """
     split = Split(seen, later.slice(0, 0), later, np.zeros(0, dtype=bool), touches_unseen(later, seen))
     questions = Questions(split, PROTOCOLS[protocol], seed, most)

@@ -221,8 +221,24 @@ def test_a_later_file_is_read_as_the_first_was(tmp_path):
 
 
 def test_the_rows_of_a_file_can_be_kept_beside_its_events(tmp_path):
-    path = put(tmp_path, "log.csv", "id,src,dst,time,memo\n7,a,b,3,x\n8,b,c,soon,y\n9,c,d,1,z\n")
-    events, order, rows = read_table(path, skip_bad_rows=True)
-    assert rows["id"].to_list() == ["7", "9"]
+    text = "id,src,dst,time,memo\n7,a,b,3,x\n8,b,c,soon,y\n5,c\n9,c,d,1,z\n"
+    events, order, rows = read_table(put(tmp_path, "log.csv", text), skip_bad_rows=True)
+    assert rows["id"].to_list() == ["7", "8", None, "9"]
     assert events.time.tolist() == [1.0, 3.0]
     assert [rows["memo"][row] for row in order.tolist()] == ["z", "x"]
+
+
+def test_kept_rows_hold_what_the_file_holds(tmp_path):
+    lines = ['{"src":7,"dst":"b","time":3}', '{"src":"7","dst":"c","time":2}', "broken", '{"src":8,"dst":"d","time":1}']
+    events, order, rows = read_table(put(tmp_path, "log.jsonl", "\n".join(lines) + "\n"), skip_bad_rows=True)
+    assert rows["src"].to_list() == [7, "7", None, 8]
+    assert order.tolist() == [3, 1, 0]
+    assert [events.vocabulary.ids[row] for row in events.src] == [8, "7", 7]
+
+
+def test_every_column_has_a_preview_of_its_first_rows(tmp_path):
+    report = ReadReport()
+    read_events(put(tmp_path, "log.csv", "src,dst,time,memo\na,b,1,x\na,c,2,NA\n"), report=report)
+    assert report.previews["src"] == (0.0, ("a",))
+    assert report.previews["memo"] == (0.5, ("x",))
+    assert list(report.previews) == ["src", "dst", "time", "memo"]

@@ -23,6 +23,7 @@ import polars as pl
 from tapgnn.data.chunking import cut_between_instants
 from tapgnn.data.reading import formats
 from tapgnn.data.reading.cells import Cells
+from tapgnn.data.reading.column_preview import ColumnPreview, preview
 from tapgnn.data.reading.columns import columns_of, is_header, positional_names
 from tapgnn.data.reading.detection import detect_schema
 from tapgnn.data.reading.table_source import RawTable, TableSource
@@ -42,6 +43,7 @@ class ReadReport:
 
     schema       what the columns mean
     suggestions  what the table may mean instead, one line each
+    previews     of each column, what its first rows hold; empty where the schema was given
     """
 
     format: str = ""
@@ -51,6 +53,7 @@ class ReadReport:
     sorted: bool = True
     schema: Schema | None = None
     suggestions: list[str] = field(default_factory=list)
+    previews: dict[str, ColumnPreview] = field(default_factory=dict, compare=False)
 
     @property
     def ignored(self) -> tuple[str, ...]:
@@ -133,9 +136,10 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
 def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events, Ints, pl.DataFrame]:
     """Read a whole file as its events, the row [E] of each in the file, and the file's own rows, of text or typed.
 
-    With them an answer about every event can be written in the order of the file, beside any of its columns.
+    With them an answer about every row can be written in the order of the file, beside any of its columns. A row that
+    was skipped is among the rows, empty where it could not be split into columns, and is in no event.
     """
-    kept: list[tuple[pl.DataFrame, Ints]] = []
+    kept: list[RawTable] = []
     read: list[Ints] = []
     batches, vocabulary = _opened(Path(path), options, kept=kept)
 
@@ -145,11 +149,25 @@ def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events
             yield batch
 
     events, order = collect(counted(), vocabulary)
-    rows, places = (
-        pl.concat([frame for frame, _ in kept], how="vertical_relaxed"),
-        np.concatenate([at for _, at in kept]),
-    )
-    return events, order, rows.filter(pl.Series(np.isin(places, np.concatenate(read))))
+    places = np.concatenate([[*table.places, *(place for place, _ in table.rejected)] for table in kept])
+    by_place = np.argsort(places, kind="stable")
+    position = np.searchsorted(places[by_place], np.concatenate(read))
+    rows = pl.DataFrame([_kept_column(name, kept, by_place) for name in kept[0].columns])
+    return events, position[order], rows
+
+
+def _kept_column(name: str, tables: Sequence[RawTable], order: Ints) -> pl.Series:
+    """The cells of a column in this order, as they are, also where integers and strings are mixed; rejected rows last
+    in every table, empty."""
+    parts = [table.columns[name] for table in tables]
+    if not isinstance(parts[0], list):
+        empty = [pl.Series([None] * len(table.rejected), dtype=parts[0].dtype) for table in tables]
+        whole = pl.concat([piece for pair in zip(parts, empty, strict=True) for piece in pair])
+        return whole.gather(order).alias(name)
+    cells = [cell for part, table in zip(parts, tables, strict=True) for cell in [*part, *[None] * len(table.rejected)]]
+    kinds = {type(cell) for cell in cells if cell is not None}
+    mixed = str in kinds and len(kinds) > 1
+    return pl.Series(name, [cells[row] for row in order.tolist()], dtype=pl.Object if mixed else None, strict=False)
 
 
 def request_of(options: Any) -> SchemaRequest:
@@ -174,7 +192,7 @@ def _events(rows: TypedRows, vocabulary: Vocabulary) -> Events:
 
 
 def _opened(
-    path: Path, options: ReadOptions, ordered: bool = False, kept: list[tuple[pl.DataFrame, Ints]] | None = None
+    path: Path, options: ReadOptions, ordered: bool = False, kept: list[RawTable] | None = None
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
     """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
     check_options(options)
@@ -201,7 +219,7 @@ def open_rows(
     options: ReadOptions,
     wording: Wording = COMMAND_LINE,
     ordered: bool = False,
-    kept: list[tuple[pl.DataFrame, Ints]] | None = None,
+    kept: list[RawTable] | None = None,
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
     """The rows of a source by the given schema, or by one that is detected, and the vocabulary for their ids."""
     report = options.get("report") or ReadReport()
@@ -209,6 +227,7 @@ def open_rows(
     if given is None:
         tables, first = _first_rows(source)
         schema, report.suggestions = detect_schema(first, source, wanted, wording)
+        report.previews = {name: preview(cells) for name, cells in first.items()}
     else:
         tables, schema = None, given
         _check_columns(source, schema)
@@ -217,7 +236,7 @@ def open_rows(
     if tables is None or source.repeatable:
         tables = source.read(source.columns if kept is not None else names)
     if kept is not None:
-        tables = _keeping(tables, source, kept)
+        tables = _keeping(tables, kept)
     batches = _batches(tables, source, schema, options.get("skip_bad_rows", False), ordered, report, wording)
     vocabulary = options.get("vocabulary")
     return batches, Vocabulary() if vocabulary is None else vocabulary
@@ -248,13 +267,10 @@ def _check_columns(source: TableSource, schema: Schema) -> None:
             raise DataError(f"{source.name} has no column {name!r}; {columns_of(source)}")
 
 
-def _keeping(
-    tables: Iterator[RawTable], source: TableSource, kept: list[tuple[pl.DataFrame, Ints]]
-) -> Iterator[RawTable]:
-    """The tables, whose rows are also kept as they are."""
+def _keeping(tables: Iterator[RawTable], kept: list[RawTable]) -> Iterator[RawTable]:
+    """The tables, which are also kept as they are."""
     for table in tables:
-        cells = {name: table.columns[name] for name in source.columns}
-        kept.append((pl.DataFrame(cells, strict=False), table.places))
+        kept.append(table)
         yield table
 
 
