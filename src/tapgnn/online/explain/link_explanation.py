@@ -45,7 +45,7 @@ def explain(
     history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
     absorbed = len(history.time)
     if isinstance(where, Trace) and held is not None:
-        history = history.followed_by(Window.of(model, held, where).touching(src, dst))
+        history = history.followed_by(Window.of(model, held, where, window.names).touching(src, dst))
     size = len(history.time)
     state = where.successor if isinstance(where, Trace) else where
     with torch.no_grad():

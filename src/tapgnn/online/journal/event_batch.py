@@ -99,19 +99,23 @@ class EventBatch:
         return found
 
     def is_same(self, payload: bytes) -> bool:
-        """Whether the bytes of an earlier batch hold these very events."""
-        if payload == self.payload():
-            return True
-        if not payload.startswith(_BEFORE):
-            return False
+        """Whether the bytes of an earlier batch hold these very events.
+
+        Columns that only one of the two has are not compared: a journal may have moved to a model with other columns
+        in the meantime.
+        """
         earlier = EventBatch.read(payload)
-        ids, src, dst = renumbered(earlier.ids, earlier.src, earlier.dst)
-        # That format kept numbers in float32.
-        columns = {name: column.astype("<f4").astype("<f8") for name, column in self.columns.items()
-                   if column.dtype != object}  # fmt: skip
-        mine = EventBatch(self.ids, self.src, self.dst, self.time, columns, self.labels, self.index)
-        theirs = EventBatch(ids, src, dst, earlier.time, earlier.columns, earlier.labels, earlier.index)
-        return len(columns) == len(self.columns) and mine.payload() == theirs.payload()
+        common = [name for name in self.columns if name in earlier.columns]
+        # The format before kept numbers in float32.
+        kind = "<f4" if payload.startswith(_BEFORE) else "<f8"
+        return self._restricted(common, kind).payload() == earlier._restricted(common, kind).payload()
+
+    def _restricted(self, names: Sequence[str], kind: str) -> EventBatch:
+        """The batch with these columns only, their numbers rounded to a type, and ids in order of appearance."""
+        ids, src, dst = renumbered(self.ids, self.src, self.dst)
+        columns = {name: self.columns[name] for name in names}
+        rounded = {name: cells if cells.dtype == object else cells.astype(kind) for name, cells in columns.items()}
+        return EventBatch(ids, src, dst, self.time, rounded, self.labels, self.index)
 
 
 class _Reader:

@@ -72,8 +72,8 @@ class EventFields:
 
     def unknown(self, name: Any, where: str) -> EventError:
         """The error of a field that no event has."""
-        shown = [*self.names[:SHOWN], *(["..."] if len(self.names) > SHOWN else [])]
-        fields = ", ".join(name if len(name) <= 80 else f"{name[:80]}..." for name in shown)
+        listed = [*self.names[:SHOWN], *(["..."] if len(self.names) > SHOWN else [])]
+        fields = ", ".join(name if len(name) <= 80 else f"{name[:80]}..." for name in listed)
         return EventError(f"{where}: {shown(str(name))} is unknown; the fields of an event are {fields}")
 
     def by_role(self, cells: Mapping[Any, Any], where: str = "the batch") -> tuple[dict[str, Any], dict[str, Any]]:

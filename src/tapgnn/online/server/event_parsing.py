@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from pydantic_core import SchemaValidator
 
 from tapgnn.data.reading.cells import is_unicode
+from tapgnn.errors import EventError
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.server.event_schema import event_list_schema
@@ -72,7 +73,7 @@ class EventParser:
         if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 3:
             _, row, name = fault["loc"]
             return HTTPProblemError(422, str(self.rows.fields.unknown(name, f"events[{row}]")))
-        if fault["type"] == "json_invalid" and "surrogate" in fault["msg"]:
+        if fault["type"] == "json_invalid" and ("surrogate" in fault["msg"] or "escape" in fault["msg"]):
             place = _half_surrogate(body)
             if place is not None:
                 return HTTPProblemError(422, f"{place}: half a surrogate pair, which is not valid Unicode")
@@ -91,6 +92,8 @@ class EventParser:
                     batches.append(batch)
                 table = pa.Table.from_batches(batches, stream.schema)
             return self._table(table)
+        except EventError:
+            raise
         except (pa.ArrowException, OSError, ValueError, OverflowError) as error:
             reason = " ".join(str(error).split())[:200]
             raise HTTPProblemError(400, f"the body is not an Arrow stream of events: {reason}") from None

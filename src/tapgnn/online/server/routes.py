@@ -202,14 +202,15 @@ class Routes:
     def model(self) -> dict[str, Any]:
         """The model that is served, the limits of requests, and the status of the engine."""
         config, settings, status = self.config, self.service.settings, self.service.status()
-        schema = self.service.queue.engine.schema
+        fields = self.parser.rows.fields
+        schema = fields.schema
         return {
             "version": __version__,
             "model": status["model"],
             "kernel": config.kernel,
             "layers": config.layers,
             "width": config.width,
-            "features": config.feature_width,
+            "features": len(fields.features or ()),
             "event": schema.json_schema(),
             "roles": {role: getattr(schema, role) for role in ROLES},
             "columns": dict(schema.columns),

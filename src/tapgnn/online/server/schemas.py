@@ -265,7 +265,7 @@ class ModelResponse(TypedDict):
     kernel: str
     layers: int
     width: int
-    features: Annotated[int, Field(description="How many numbers and codes the model makes of an event.")]
+    features: Annotated[int, Field(description="How long `features` is, for a model of plain features f0, f1, ...")]
     event: Annotated[dict[str, Any], Field(description="One event as JSON Schema.")]
     roles: Annotated[dict[str, str | None], Field(description="The column of src, dst, time, label and id.")]
     columns: Annotated[dict[str, str], Field(description="The kind of each other column: number, category, boolean.")]
