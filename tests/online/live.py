@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary, load_model, save_model
 from tapgnn.data.fitted_schema import FittedSchema
-from tapgnn.model.files import SCHEMA, read_file
+from tapgnn.model.files import SCHEMA, holds_file, read_file
 
 from ..streams import tiny_model
 
@@ -68,10 +68,9 @@ def offline(folder, events):
     """The model of a folder, the trace of one pass over the whole log, and the state after it."""
     model = load_model(folder)
     sent = columns(events)
-    log = Events.from_arrays(
-        sent["src"], sent["dst"], sent["time"], sent.get("features"), vocabulary=model.vocabulary
-    )
-    log = FittedSchema.from_json(read_file(folder, SCHEMA)).encode(log)
+    log = Events.from_arrays(sent["src"], sent["dst"], sent["time"], sent.get("features"), vocabulary=model.vocabulary)
+    if holds_file(folder, SCHEMA):
+        log = FittedSchema.from_json(read_file(folder, SCHEMA)).encode(log)
     with torch.no_grad():
         trace, state = model.advance(log, model.empty_state())
     return model, log, trace, state

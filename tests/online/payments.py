@@ -89,4 +89,3 @@ def arrow_bytes(table):
 def as_events(rows):
     """Rows as the reader of tables makes them, in the order of their times."""
     return FittedSchema(SCHEMA_OF_PAYMENTS, None).read(rows, Vocabulary())[0]
-

@@ -18,7 +18,10 @@ BAD = {
     "time digits": ((0, 1, "1000000009"), "time '1000000009'"),
     "time too large": ((0, 1, 10**400), "row"),
     "no time": ({"src": 0, "dst": 1}, "'time' is missing"),
-    "unknown column": ({"src": 0, "dst": 1, "time": 1e9, "amount": 3}, "'amount' is unknown; the fields of an event are src, dst, time, f0, f1"),
+    "unknown column": (
+        {"src": 0, "dst": 1, "time": 1e9, "amount": 3},
+        "'amount' is unknown; the fields of an event are src, dst, time, f0, f1",
+    ),
     "ragged columns": ({"src": [0, 1], "dst": [1], "time": [1e9, 1e9]}, "dst has 1 values"),
     "no time in a row": ([{"src": 0, "dst": 1, "time": 1e9}, {"src": 0, "dst": 1}], "row 1: 'time' is missing"),
     "no source in a row": ([(0, 1, 1e9), (None, 1, 1e9)], "row 1: 'src' is missing"),

@@ -1,6 +1,8 @@
 """A batch and its bytes: what was sent is what is read, in the order and with the types in which it was sent."""
 
 import datetime as dt
+import json
+import struct
 
 import numpy as np
 import pytest
@@ -110,3 +112,32 @@ def test_bytes_that_are_no_batch_are_an_error_of_the_journal(place, size):
 def test_times_that_are_none_are_refused(time):
     with pytest.raises(EventError):
         reader().read({"src": [1, 2], "dst": [3, 4], "time": time})
+
+
+def before(batch, vectors):
+    """The bytes of a batch in the format before, with features in float32."""
+    ids = json.dumps(list(batch.ids), separators=(",", ":")).encode()
+    header = struct.pack("<4sIIIHBB", b"tgb1", len(batch), len(batch.ids), len(ids), vectors.shape[1], 1, 0)
+    parts = (batch.time.astype("<f8"), batch.src.astype("<u1"), batch.dst.astype("<u1"), vectors.astype("<f4"))
+    return b"".join([header, ids, *(part.tobytes() for part in parts)])
+
+
+def test_the_format_before_is_read_and_known_again_when_it_is_sent_again():
+    vectors = np.array([[0.1, 2.0], [-3.5, 1e9]])
+    sent = {"src": ["a", "b"], "dst": ["b", "c"], "time": [1.0, 2.0]}
+    batch = reader(2).read({**sent, "features": vectors})
+    old = before(batch, vectors)
+    found = EventBatch.read(old)
+    assert as_rows(found) == as_rows(batch)
+    assert all(np.array_equal(found.columns[f"f{place}"], vectors.astype("f4")[:, place]) for place in range(2))
+    assert batch.is_same(old)
+    assert not reader(2).read({**sent, "features": vectors + 1}).is_same(old)
+    with pytest.raises(JournalError):
+        EventBatch.read(old[:-1])
+
+
+def test_a_log_and_its_rows_number_ids_alike():
+    log = Events.from_arrays(["x", "a", "b"], ["a", "b", "x"], [1.0, 2.0, 3.0])
+    rows = [("x", "a", 1.0), ("a", "b", 2.0), ("b", "x", 3.0)]
+    other = Events.from_arrays(["b", *"xab"], ["q", *"abx"], [0.0, 1.0, 2.0, 3.0]).take(slice(1, None))
+    assert reader().read(log).payload() == reader().read(rows).payload() == reader().read(other).payload()

@@ -1,4 +1,4 @@
-"""Rows in the words of the table: what was sent is what the journal gives back, in every form, and laws hold with gaps."""
+"""Rows in the words of the table: what was sent is what the journal gives back, in every form, gaps included."""
 
 import numpy as np
 import polars as pl

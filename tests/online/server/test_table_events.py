@@ -182,7 +182,12 @@ def test_hostile_columns_of_arrow_are_refused_with_the_name_of_the_column(server
 
     good = {"card_id": [1, 2], "merchant_id": [2, 3], "timestamp": [AFTER, AFTER + 1]}
     cases = {
-        "amount": [pa.array(["1", "2"]), pa.array([1.0, float("inf")]), pa.array([[1.0], [2.0]]), pa.array([b"1", b"2"])],
+        "amount": [
+            pa.array(["1", "2"]),
+            pa.array([1.0, float("inf")]),
+            pa.array([[1.0], [2.0]]),
+            pa.array([b"1", b"2"]),
+        ],
         "channel": [pa.array(["x" * 1001, "y"]), pa.array([[1], [2]])],
         "online": [pa.array([0, 2]), pa.array(["true", "false"])],
         "card_id": [pa.array([1.5, 2.5]), pa.array([1, None]), pa.array(["", "a"])],

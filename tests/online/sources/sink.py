@@ -10,7 +10,6 @@ from tapgnn.data.schema import Schema
 from tapgnn.errors import DataError
 from tapgnn.online.journal.event_rows import RowReader
 
-
 ROWS = RowReader(Schema(), Config(origin=0.0, span=1e9))
 
 

@@ -69,5 +69,5 @@ def test_a_line_that_is_no_event_is_named_with_its_field_and_may_be_skipped(line
 
 def test_a_header_with_an_unknown_or_missing_column_is_refused():
     for header in (b"card_id,merchant_id,timestamp,price", b"card_id,timestamp"):
-        with pytest.raises(DataError, match="unknown|missing"):
+        with pytest.raises(DataError, match=r"unknown|missing"):
             LineParser("x", "csv", TABLE).read_header(header)

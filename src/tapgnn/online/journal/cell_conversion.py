@@ -108,9 +108,7 @@ def _booleans(name: str, cells: Any) -> Floats:
         plain = [value.item() if isinstance(value, np.generic) else value for value in values]
         for row, value in enumerate(plain):
             if not (value is None or value != value or (isinstance(value, int | float) and value in (0, 1))):
-                raise EventError(
-                    f"row {row}: {name} {shown(value)} is not true or false, or null where it is missing"
-                )
+                raise EventError(f"row {row}: {name} {shown(value)} is not true or false, or null where it is missing")
         values = plain
     numbers = np.array(values, dtype=np.float64)
     numbers[np.isnan(numbers)] = np.nan

@@ -9,6 +9,7 @@ the field, and nothing of the batch is taken. With a bipartite schema, the ids b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from tapgnn.data.fitted_schema import columns_of
 from tapgnn.data.reading.cells import is_unicode
+from tapgnn.data.reading.clock import Clock
 from tapgnn.data.reading.values import convert_labels
 from tapgnn.data.schema import Schema
 from tapgnn.errors import EventError
@@ -43,6 +45,7 @@ POSITIONS = ("src", "dst", "time", "features", "label")
 # Beyond this, sums and squares of sums would leave the range of float32.
 SPAN_LIMIT = 1e12
 SHOWN = 30
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class EventFields:
@@ -244,6 +247,9 @@ class RowReader:
 
     def _dates(self, name: str, values: list[Any] | NDArray[Any]) -> tuple[Floats, NDArray[np.bool_]]:
         """Times of which some are dates, and which of them are good."""
+        moments = _moments(values, self._clock)
+        if moments is not None:
+            return moments, np.abs(moments) < self._clock.largest
         cells: Any = values
         if isinstance(values, np.ndarray) and values.dtype.kind in "iufM":
             fine = values.dtype.kind == "M" and np.datetime_data(values.dtype)[0] not in ("ns", "us", "ms")
@@ -300,6 +306,26 @@ class RowReader:
         if len(bad):
             raise EventError(f"row {bad[0]}: {name} {shown(given[bad[0]])} is not an integer; encode it as one")
         return _known(labels)
+
+
+def _moments(values: Any, clock: Clock) -> Floats | None:
+    """Times [E] of ISO texts that all tell their offset, or are in UTC; None for any others, which take longer."""
+    if clock.format is not None or not isinstance(values, list):
+        return None
+    ticks = np.empty(len(values), dtype=np.int64)
+    try:
+        for row, text in enumerate(values):
+            moment = datetime.fromisoformat(text)
+            if moment.tzinfo is None and clock.zone == "UTC":
+                moment = moment.replace(tzinfo=UTC)
+            # Without hyphens a date is also a number.
+            if text[4] != "-" or text[7] != "-":
+                return None
+            since = moment - _EPOCH
+            ticks[row] = (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return clock.of_microseconds(ticks)
 
 
 def _known(labels: Ints | None) -> Ints | None:

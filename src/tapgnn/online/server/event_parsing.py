@@ -1,8 +1,8 @@
 """Request bodies -> batches of events: JSON, one JSON object a line, or a stream of Arrow record batches.
 
 An event has the columns of the table that the model was fitted on, by their own names (see `event_rows`). JSON is
-parsed and validated in one pass by pydantic's core, by a schema that is built once. An error names the row and the field;
-nothing has reached the engine then.
+parsed and validated in one pass by pydantic's core, by a schema that is built once. An error names the row and the
+field; nothing has reached the engine then.
 """
 
 from __future__ import annotations
