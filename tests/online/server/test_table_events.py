@@ -1,6 +1,7 @@
 """HTTP in the words of the table: three forms that mean the same, risks, errors that name the field, nothing lost."""
 
 import json
+import threading
 
 import numpy as np
 import polars as pl
@@ -8,7 +9,10 @@ import pytest
 
 from tapgnn import TAPGNN
 from tapgnn.data.frames import frame_events
+from tapgnn.errors import ServerError
 from tapgnn.online import Engine
+from tapgnn.online.replay import EngineTarget, ServerTarget, Tally, replay
+from tapgnn.online.sources.file import FileSource
 from tests.online.payments import SCHEMA_OF_PAYMENTS, as_arrow, as_json, as_lines, payments
 from tests.online.server.running import ARROW, JSON, NDJSON, running, send
 
@@ -107,6 +111,10 @@ def test_the_model_tells_its_schema_and_a_node_its_columns_under_the_users_own_i
             columns = {name: row[name] for name in SCHEMA_OF_PAYMENTS.columns} | {"online": online}
             assert event["columns"] == columns
         assert all(isinstance(entry["dst"], int) for entry in found["suggested"])
+        assert (found["node"], found["role"]) == (card, "src")
+        shop = http.post("/v1/node", json={"node": 1, "role": "dst"}).json()
+        assert (shop["node"], shop["role"]) == (1, "dst")
+        assert {event["dst"] for event in shop["events"]} == {1}
         both = http.post("/v1/node", json={"node": 1})
         assert both.status_code == 422
         assert "'card_id:1' or 'merchant_id:1'" in both.json()["detail"]
@@ -119,13 +127,10 @@ def test_the_model_tells_its_schema_and_a_node_its_columns_under_the_users_own_i
         }
         newest = http.get("/v1/live").json()["newest"][0]
         assert (newest["src"], newest["dst"]) == (rows[-1]["card_id"], rows[-1]["merchant_id"])
-        events = sum(row["merchant_id"] == 0 for row in rows)
-        assert client.erase("merchant_id:0") == events if not trained_on(server, "merchant_id:0") else True
-
-
-def trained_on(server, node):
-    with server.engine.live() as live:
-        return live.live_state.start.has_history(node)
+        client.observe([{"card_id": "new", "merchant_id": 1, "timestamp": AFTER + 1e4, "amount": 7.0}])
+        assert client.erase("new") == 1
+        with pytest.raises(ServerError, match="two nodes"):
+            client.erase(1)
 
 
 HOSTILE = {
@@ -201,6 +206,40 @@ def test_hostile_columns_of_arrow_are_refused_with_the_name_of_the_column(server
             assert answer.status_code == 422, (name, column, answer.text)
             assert name in answer.json()["detail"], answer.text
     assert server.engine.state_digest() == before
+
+
+def test_a_log_with_columns_is_replayed_through_a_server_as_through_an_engine(table_model, tmp_path):
+    rows = payments(60, seed=7, start=AFTER)
+    log = frame_events(rows, schema=SCHEMA_OF_PAYMENTS)[0]
+    with Engine.open(table_model, tmp_path / "engine.db") as engine:
+        tally = Tally()
+        list(replay(log, EngineTarget(engine), tally, size=20))
+        assert len(tally.positive) == 60
+        payloads = [record.payload for record, batch in engine.records() if batch is not None]
+    with running(table_model, tmp_path / "server.db") as server, server.client() as client:
+        tally = Tally()
+        list(replay(log, ServerTarget(client), tally, size=20))
+        assert len(tally.positive) == 60
+        assert [record.payload for record, _ in server.engine.records()] == payloads
+
+
+def test_frames_and_lines_of_a_file_reach_the_journal_as_rows_do(table_model, tmp_path):
+    rows = payments(30, seed=8, start=AFTER)
+    frame = pl.DataFrame(rows).with_columns(pl.from_epoch((pl.col("timestamp") * 1e6).cast(pl.Int64), "us"))
+    path = tmp_path / "growing.jsonl"
+    path.write_bytes(as_lines(rows) + b"\n")
+    found = []
+    for number, sent in enumerate((rows, frame, frame.to_pandas(), frame.to_arrow(), path)):
+        sources = [FileSource(path)] if sent is path else []
+        with running(table_model, tmp_path / f"{number}.db", sources=sources) as server, server.client() as client:
+            if sent is path:
+                while server.engine.status()["accepted"] < 30:
+                    threading.Event().wait(0.02)
+            else:
+                client.observe(sent)
+            found += [record.payload for record, _ in server.engine.records()]
+    assert len(found) == 5
+    assert len(set(found)) == 1
 
 
 def test_the_document_describes_one_event_of_this_model(server):

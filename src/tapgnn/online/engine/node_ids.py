@@ -11,10 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tapgnn.data.schema import Schema
 from tapgnn.errors import QueryError
 from tapgnn.vocabulary import Id
+
+SIDES = ("src", "dst")
 
 
 class NodeIds:
@@ -26,37 +29,44 @@ class NodeIds:
 
     def src(self, ids: Any) -> Any:
         """Sources as they are inside; one that is written so already stays."""
-        return self._inside(ids, 0)
+        return self._inside(ids, self.schema.internal_src)
 
     def dst(self, ids: Any) -> Any:
         """Destinations as they are inside; one that is written so already stays."""
-        return self._inside(ids, 1)
+        return self._inside(ids, self.schema.internal_dst)
 
     def own(self, ids: Sequence[Id]) -> list[Id]:
         """The user's own ids."""
         return self.schema.external(ids)
 
+    def role(self, name: Id) -> str | None:
+        """The side of a node by its id inside, src or dst; None where there is one space of ids."""
+        if not self.schema.bipartite or not isinstance(name, str):
+            return None
+        return next((role for role, mark in zip(SIDES, self._prefixes, strict=True) if name.startswith(mark)), None)
+
     def nodes(self, ids: Any, is_known: Callable[[Id], bool]) -> Any:
         """Nodes of either side as they are inside; a source where neither side has such a node."""
         return [self.node(name, is_known) for name in _listed(ids)] if self.schema.bipartite else ids
 
-    def node(self, name: Id, is_known: Callable[[Id], bool]) -> Id:
-        """A node of either side as it is inside; an id that both sides have is an error."""
-        if not self.schema.bipartite or (isinstance(name, str) and name.startswith(self._prefixes)):
+    def node(self, name: Id, is_known: Callable[[Id], bool], role: str | None = None) -> Id:
+        """A node as it is inside, on a side or on either; an id that both sides have is an error then."""
+        if not self.schema.bipartite or self.role(name) is not None:
             return name
-        sides: list[Id] = [self.src([name])[0], self.dst([name])[0]]
-        known = [side for side in sides if is_known(side)]
+        sides: dict[str, Id] = {"src": self.src([name])[0], "dst": self.dst([name])[0]}
+        if role is not None:
+            return sides[role]
+        known = [side for side in sides.values() if is_known(side)]
         if len(known) > 1:
-            raise QueryError(f"{name!r} is the id of two nodes; ask for {sides[0]!r} or {sides[1]!r}")
-        return known[0] if known else sides[0]
+            raise QueryError(f"{name!r} is the id of two nodes; ask for {sides['src']!r} or {sides['dst']!r}")
+        return known[0] if known else sides["src"]
 
-    def _inside(self, ids: Any, side: int) -> Any:
+    def _inside(self, ids: Any, translate: Callable[[Any], NDArray[Any]]) -> Any:
         if not self.schema.bipartite:
             return ids
-        names, prefix = _listed(ids), self._prefixes[side]
-        fresh = (self.schema.internal_src if side == 0 else self.schema.internal_dst)(names).tolist()
-        return [name if isinstance(name, str) and name.startswith(prefix) else new
-                for name, new in zip(names, fresh, strict=True)]  # fmt: skip
+        names = _listed(ids)
+        pairs = zip(names, translate(names).tolist(), strict=True)
+        return [name if self.role(name) is not None else new for name, new in pairs]
 
 
 def _listed(ids: Any) -> list[Any]:

@@ -77,15 +77,15 @@ class NodeInsights:
         causes = [replace(cause, src=one, dst=two) for cause, (one, two) in zip(found.causes, own, strict=True)]
         return replace(found, src=src, dst=dst, causes=causes)
 
-    def card(self, node: Id, most: int = 50) -> dict[str, Any]:
-        """Statistics of a node, its latest events, drift, nearest nodes and suggested links."""
+    def card(self, node: Id, role: str | None = None, most: int = 50) -> dict[str, Any]:
+        """Statistics of a node (of a side, where there are two), its latest events, drift, similar nodes and links."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
             names, ids = live.model.vocabulary, self.engine.node_ids
-            own, node = node, ids.node(node, names.__contains__)
+            given, node = node, ids.node(node, names.__contains__, role)
             row = names.rows([node])
             if row[0] < 0:
-                raise QueryError(f"no node is called {own!r}; ids are matched by value and type (7 is not '7')")
+                raise QueryError(f"no node is called {given!r}; ids are matched by value and type (7 is not '7')")
             statistics, embedding, *_ = live.model.recall(live.where, row, [live.now])
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
@@ -109,17 +109,18 @@ class NodeInsights:
                 history.src, history.dst, history.time, drift, history.cells, strict=True
             )
         ]
-        suggested = self.engine.rank(node, None, 6)
+        own, side = ids.own([node])[0], ids.role(node)
+        # A destination with the id of this source is another node.
+        suggested = [pair for pair in self.engine.rank(node, None, 6) if side == "src" or pair[0] != own]
         return {
             "node": own,
+            "role": side,
             "time": live.now,
             "as_source": int(counts[0]),
             "as_destination": int(counts[1]),
             "events": events[-most:],
             "nearest": nearest,
-            "suggested": [
-                {"dst": name, "score": value, "probability": value} for name, value in suggested if name != own
-            ][:5],
+            "suggested": [{"dst": name, "score": value, "probability": value} for name, value in suggested[:5]],
         }
 
     def _nearest(self, live: LiveView, node: Id, present: torch.Tensor) -> list[dict[str, Any]]:
@@ -130,11 +131,10 @@ class NodeInsights:
         _, vectors, *_ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
         similarity = 1.0 - _distance(vectors, present)
         best = torch.topk(similarity, min(5, len(others)))
+        ids, names = self.engine.node_ids, [others[place] for place in best.indices.tolist()]
         return [
-            {"node": name, "similarity": float(value)}
-            for value, name in zip(
-                best.values.tolist(), self.engine.node_ids.own([others[p] for p in best.indices.tolist()]), strict=True
-            )
+            {"node": ids.own([name])[0], "role": ids.role(name), "similarity": float(value)}
+            for name, value in zip(names, best.values.tolist(), strict=True)
         ]
 
     def map(self) -> dict[str, Any]:
@@ -157,14 +157,19 @@ class NodeInsights:
             vectors = live.model.query(live.where, rows, times).double().numpy()
             counts = both_roles(live.model.recall(live.where, rows, times)[0], COUNT).numpy()
         self._frame = _Frame.following(self._frame, vectors)
-        places = self._frame.places(vectors)
+        places, ids = self._frame.places(vectors), self.engine.node_ids
         return {
             "time": live.now,
             "nodes": [
-                {"node": node, "x": float(x), "y": float(y), "sent": int(sent), "received": int(received)}
-                for node, (x, y), (sent, received) in zip(
-                    self.engine.node_ids.own(nodes), places, counts.tolist(), strict=True
-                )
+                {
+                    "node": ids.own([node])[0],
+                    "role": ids.role(node),
+                    "x": float(x),
+                    "y": float(y),
+                    "sent": int(sent),
+                    "received": int(received),
+                }
+                for node, (x, y), (sent, received) in zip(nodes, places, counts.tolist(), strict=True)
             ],
         }
 

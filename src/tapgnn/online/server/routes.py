@@ -177,7 +177,7 @@ class Routes:
 
     def node(self, body: schemas.NodeBody) -> dict[str, Any]:
         """A node's card: its history, how its embedding moved, similar nodes, suggested links."""
-        return self.service.insights.card(body.node)
+        return self.service.insights.card(body.node, body.role)
 
     def map(self) -> dict[str, Any]:
         """Where the recently active nodes are on the principal plane of their embeddings."""

@@ -6,7 +6,7 @@ infinite. The bodies of events come from the schema of the model, in `event_sche
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, with_config
 from pydantic_core import CoreSchema, core_schema
@@ -41,6 +41,9 @@ Time = Annotated[
 ]
 QueryTime = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
 Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
+
+
+Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
 
 
 class RequestBody(BaseModel):
@@ -97,9 +100,10 @@ class ExplainBody(RequestBody):
 
 
 class NodeBody(RequestBody):
-    """A node whose card is wanted."""
+    """A node whose card is wanted, on one side of a table of two kinds of nodes."""
 
     node: NodeId
+    role: Literal["src", "dst"] | None = None
 
 
 class RetractBody(RequestBody):
@@ -225,6 +229,7 @@ class Neighbour(TypedDict):
     """A node with a similar embedding; similarity is the cosine."""
 
     node: str | int
+    role: Role
     similarity: float
 
 
@@ -232,6 +237,7 @@ class NodeResponse(TypedDict):
     """The card of a node."""
 
     node: str | int
+    role: Role
     time: float
     as_source: int
     as_destination: int
@@ -244,6 +250,7 @@ class MapNode(TypedDict):
     """A node on the map."""
 
     node: str | int
+    role: Role
     x: float
     y: float
     sent: int
