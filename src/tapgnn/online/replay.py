@@ -178,7 +178,11 @@ class ServerTarget:
         )
         scored = time.perf_counter()
         sent = {schema.src: src, schema.dst: dst, schema.time: batch.time.tolist()}
-        sent |= {name: cells.tolist() for name, cells in columns_of(batch).items() if name in schema.columns}
+        for name, cells in columns_of(batch).items():
+            if name in schema.columns:
+                given = [None if cell != cell else cell for cell in cells.tolist()]
+                flags = schema.columns[name] == "boolean"
+                sent[name] = [None if cell is None else bool(cell) for cell in given] if flags else given
         if batch.labels is not None:
             sent[schema.label or "label"] = [None if label < 0 else label for label in batch.labels.tolist()]
         self._client.observe([dict(zip(sent, row, strict=True)) for row in zip(*sent.values(), strict=True)])

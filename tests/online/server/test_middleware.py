@@ -110,7 +110,7 @@ def requests(server, rows):
     bodies = {
         "/v1/events": {"events": [event]},
         "/v1/score-then-observe": {"events": [event]},
-        "/v1/classify": {"events": [event]},
+        "/v1/classify": {"events": [{**event, "time": time + 1e6}]},
         "/v1/score": {"pairs": [{"src": src, "dst": dst}]},
         "/v1/embed": {"nodes": [src]},
         "/v1/rank": {"src": src},

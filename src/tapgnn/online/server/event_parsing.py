@@ -33,10 +33,13 @@ class EventParser:
     def __init__(self, rows: RowReader, most: int, limit: int) -> None:
         self.rows, self.most, self.limit = rows, most, limit
         self._validator = SchemaValidator(event_list_schema(rows.fields, most))
-        used = ("src", "dst", "time", "label", "column", "features")
-        self._fields = [
-            name for name in (*rows.fields.names, "label", "features") if rows.fields.known.get(name) in used
-        ]
+        known = rows.fields.known
+        roles = {name: known[name] for name in rows.fields.names}
+        # These two have no name in the table, where they are known at all.
+        plain: dict[str, str] = {name: name for name in ("label", "features") if known.get(name) == name}
+        roles |= plain if rows.schema.label is None else {name: name for name in plain if name != "label"}
+        self._names = roles.keys()
+        self._fields = [name for name, role in roles.items() if role not in ("id", "dropped")]
 
     def parse(self, body: bytes, media_type: str) -> EventBatch:
         """The events of a body."""
@@ -51,10 +54,12 @@ class EventParser:
 
     def _json(self, body: bytes, what: str) -> dict[str, Any]:
         try:
-            rows = self._validator.validate_json(body)["events"]
+            found = self._validator.validate_json(body)
         except ValidationError as error:
             raise self._problem(error, body, what) from None
-        columns = {name: [row.get(name) for row in rows] for name in dict.fromkeys(self._fields)}
+        rows = found["events"]
+        self._check_names(found, rows)
+        columns = {name: [row.get(name) for row in rows] for name in self._fields}
         required = (self.rows.schema.src, self.rows.schema.dst, self.rows.schema.time)
         return {name: cells for name, cells in columns.items() if name in required or cells.count(None) < len(cells)}
 
@@ -70,14 +75,25 @@ class EventParser:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         if fault["type"] == "too_long" and fault["loc"] == ("events",):
             return HTTPProblemError(413, f"a request may hold {self.most:,} events; send several requests")
-        if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 3:
-            _, row, name = fault["loc"]
-            return HTTPProblemError(422, str(self.rows.fields.unknown(name, f"events[{row}]")))
         if fault["type"] == "json_invalid" and ("surrogate" in fault["msg"] or "escape" in fault["msg"]):
             place = _half_surrogate(body)
             if place is not None:
                 return HTTPProblemError(422, f"{place}: half a surrogate pair, which is not valid Unicode")
         return problem_in_body(error, what)
+
+    def _check_names(self, body: dict[str, Any], rows: list[dict[str, Any]]) -> None:
+        """Refuse fields that no event has."""
+        if len(body) > 1:
+            odd = next(name for name in body if name != "events")
+            raise HTTPProblemError(422, f"{odd[:80]}: there is no such field; a body has events")
+        known = self._names
+        for row, event in enumerate(rows):
+            if not event.keys() <= known:
+                odd = next(name for name in event if name not in known)
+                if odd not in self.rows.fields.known:
+                    raise self.rows.fields.unknown(odd, f"events[{row}]")
+                own = self.rows.fields.called(self.rows.fields.known[odd])
+                raise HTTPProblemError(422, f"events[{row}].{odd}: it is the same field as {own}; give one of them")
 
     def _arrow(self, body: bytes) -> dict[str, Any]:
         self._check_decompressed_size(body)

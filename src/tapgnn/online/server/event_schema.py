@@ -16,7 +16,10 @@ TIME_LENGTH = 100
 
 
 def event_list_schema(fields: EventFields, most: int) -> CoreSchema:
-    """The validator of `{"events": [...]}` with 1 to `most` events."""
+    """The validator of `{"events": [...]}` with 1 to `most` events.
+
+    Unknown fields are let through, for the parser to refuse: a validator would list a million of them one by one.
+    """
     schema = fields.schema
     known: dict[str, core_schema.TypedDictField] = {}
 
@@ -38,10 +41,10 @@ def event_list_schema(fields: EventFields, most: int) -> CoreSchema:
         add(name, core_schema.any_schema())
     if fields.features is not None and fields.known["features"] == "features":
         add("features", _features(len(fields.features)))
-    event = core_schema.typed_dict_schema(known, extra_behavior="forbid", strict=True)
+    event = core_schema.typed_dict_schema(known, extra_behavior="allow", strict=True)
     events = core_schema.list_schema(event, min_length=1, max_length=most, strict=True, fail_fast=True)
     body = {"events": core_schema.typed_dict_field(events, required=True)}
-    return core_schema.typed_dict_schema(body, extra_behavior="forbid", strict=True)
+    return core_schema.typed_dict_schema(body, extra_behavior="allow", strict=True)
 
 
 def event_json_schema(fields: EventFields) -> dict[str, Any]:
@@ -110,7 +113,9 @@ def _boolean() -> CoreSchema:
 
 
 def _label(fields: EventFields) -> CoreSchema:
-    members: list[CoreSchema] = [core_schema.bool_schema(strict=True), _whole()]
+    # 1.0 is an integer, too: a column of integers with gaps often comes so.
+    whole = core_schema.float_schema(multiple_of=1.0, gt=-(2.0**53), lt=2.0**53, allow_inf_nan=False, strict=True)
+    members: list[CoreSchema] = [core_schema.bool_schema(strict=True), _whole(), whole]
     words = "expected an integer, true or false, or null where it is not known"
     if fields.schema.label_values is not None:
         members.append(core_schema.str_schema(max_length=TEXT_LENGTH, strict=True))
