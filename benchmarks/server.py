@@ -1,6 +1,8 @@
 """The server under load: a process of its own, its journal on this disk, the load generator beside it.
 
     durable_events_per_s   events acknowledged (journalled, committed, applied) over HTTP, JSON, batches of 200
+    table_events_per_s     the same with events of seven numbers and three categories, some of them missing, in the
+                           words of a table with ISO times, by form: JSON, NDJSON and Arrow
     score_p50_ms ...       one question about one pair, over HTTP, asked again and again while events stream in
     memory_growth          resident memory of the server in the last tenth of the events over that in the second tenth,
                            on a fixed set of nodes
@@ -47,6 +49,30 @@ def make_model(folder, width):
     log = Events.from_arrays(np.concatenate([np.arange(NODES), src]), np.concatenate([np.arange(NODES), dst]),
                              np.arange(NODES + 50_000.0))  # fmt: skip
     save_model(Model(Config.preset("adaptive", width=width).fitted_to(log), log.vocabulary).eval(), folder)
+
+
+NUMBERS = [f"number_{place}" for place in range(7)]
+CATEGORIES = ["channel", "currency", "country"]
+KINDS = {"json": "application/json", "ndjson": "application/x-ndjson", "arrow": "application/vnd.apache.arrow.stream"}
+
+
+def make_table_model(folder, width):
+    """Save an untrained model of a table of payments."""
+    import torch
+
+    from tapgnn import Config, Model, Vocabulary, save_model
+    from tapgnn.data.fitted_schema import FittedSchema
+    from tapgnn.data.schema import Schema
+    from tapgnn.model.files import SCHEMA
+
+    torch.manual_seed(0)
+    kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(CATEGORIES, "category")
+    schema = Schema("card_id", "merchant_id", "timestamp", "is_fraud", columns=kinds, bipartite=True)
+    vocabulary = Vocabulary()
+    log, _ = FittedSchema(schema, None).read(TableStream(seed=0).rows(20_000), vocabulary)
+    table = FittedSchema.fit(log, schema)
+    config = Config.preset("adaptive", width=width).fitted_to(table.encode(log), table.categories)
+    save_model(Model(config, vocabulary).eval(), folder, more={SCHEMA: table.to_json()})
 
 
 class Server:
@@ -97,9 +123,9 @@ class Connection:
         return int(answer[9:12]), answer[stop + 4 :]
 
 
-def post(path, body):
-    """A request with a body of JSON."""
-    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+def post(path, body, kind="application/json"):
+    """A request with a body."""
+    head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\n"
     return f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body
 
 
@@ -123,6 +149,63 @@ class Stream:
         """Requests with so many events in all, one after the other."""
         for start in range(0, events, batch):
             yield self.request(min(batch, events - start))
+
+
+class TableStream:
+    """Random payments in the words of a table, in order of time, as requests."""
+
+    def __init__(self, seed=1):
+        self.rng, self.time = np.random.default_rng(seed), np.datetime64("2026-03-01T00:00:00")
+
+    def rows(self, size):
+        """The next `size` rows; one cell in a hundred is missing."""
+        rng = self.rng
+        times = [str(time) + "Z" for time in self.time + np.arange(size)]
+        self.time += size
+        columns = {
+            "card_id": rng.integers(0, NODES, size).tolist(),
+            "merchant_id": rng.integers(0, NODES // 10, size).tolist(),
+        }
+        columns["timestamp"] = times
+        columns |= {name: np.round(rng.lognormal(3, 2, size), 2).tolist() for name in NUMBERS}
+        columns |= {name: [f"{name}{code}" for code in rng.integers(0, 30, size)] for name in CATEGORIES}
+        for name in (*NUMBERS, *CATEGORIES):
+            for row in np.flatnonzero(rng.random(size) < 0.01):
+                columns[name][row] = None
+        return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+    def requests(self, events, batch, form):
+        """Requests with so many events in all, one after the other."""
+        return [post("/v1/events", table_body(self.rows(batch), form), KINDS[form]) for _ in range(events // batch)]
+
+
+def table_body(rows, form):
+    """Rows as a body."""
+    if form == "json":
+        return json.dumps({"events": rows}).encode()
+    if form == "ndjson":
+        return "\n".join(map(json.dumps, rows)).encode()
+    import io
+
+    import pyarrow as pa
+
+    table, sink = pa.Table.from_pylist(rows), io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as stream:
+        stream.write_table(table)
+    return sink.getvalue()
+
+
+def measure_table(folder, options):
+    """Durable events per second of a table, by form."""
+    make_table_model(folder / "table", options.width)
+    server, stream, found = Server(folder / "table", folder / "table.db"), TableStream(), {}
+    ingest(server, stream.requests(min(options.measured, 20_000), options.batch, "ndjson"), options.connections)
+    for form in KINDS:
+        requests = stream.requests(options.measured, options.batch, form)
+        events, _, seconds = ingest(server, requests, options.connections)
+        found[form] = round(events / seconds)
+    server.stop()
+    return found
 
 
 def ingest(server, requests, connections, watch=lambda done: None):
@@ -199,12 +282,14 @@ def main():
         early, late_memory = measure_memory(server, stream, options) if options.events else (None, None)
         journal = (Path(folder) / "state.db").stat().st_size
         code = server.stop()
+        by_form = measure_table(Path(folder), options)
     p50, p95, p99 = np.percentile(np.array(spent) * 1e3, (50, 95, 99))
     print(
         json.dumps(
             {
                 "durable_events_per_s": round(events / seconds),
                 "durable_events_per_s_while_asked": round(busy / meanwhile),
+                "table_events_per_s": by_form,
                 "score_p50_ms": round(p50, 2),
                 "score_p95_ms": round(p95, 2),
                 "score_p99_ms": round(p99, 2),

@@ -10,6 +10,8 @@ import torch
 from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary, load_model, save_model
+from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.model.files import SCHEMA, holds_file, read_file
 
 from ..streams import tiny_model
 
@@ -24,11 +26,19 @@ def saved_model(kernel="adaptive", features=0, seed=0, dtype="float64"):
     """The folder of a model that knows three of the ids of `streams`, without a saved state."""
     folder = Path(_folders.name) / f"{kernel}-{features}-{seed}-{dtype}"
     # Without time encoding and features, the adaptive model takes few events at a time in compiled form.
+    table = plain_table(features)
     model = tiny_model(
-        kernel, Vocabulary(KNOWN), seed, edge_features=features, time_width=0 if kernel == "adaptive" else 3
+        kernel, Vocabulary(KNOWN), seed, edge_features=2 * features, time_width=0 if kernel == "adaptive" else 3
     )
-    save_model(model.to(getattr(torch, dtype)), folder)
+    save_model(model.to(getattr(torch, dtype)), folder, more={SCHEMA: table.to_json()})
     return folder
+
+
+def plain_table(features):
+    """The fitted schema of events with so many plain features."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(50, features)) if features else None
+    return FittedSchema.fit(Events.from_arrays([0] * 50, [1] * 50, np.arange(50.0), vectors))
 
 
 def quick_folder():
@@ -58,9 +68,9 @@ def offline(folder, events):
     """The model of a folder, the trace of one pass over the whole log, and the state after it."""
     model = load_model(folder)
     sent = columns(events)
-    log = Events.from_arrays(*sent.values(), vocabulary=model.vocabulary) if len(sent) == 3 else Events.from_arrays(
-        sent["src"], sent["dst"], sent["time"], sent["features"], vocabulary=model.vocabulary
-    )  # fmt: skip
+    log = Events.from_arrays(sent["src"], sent["dst"], sent["time"], sent.get("features"), vocabulary=model.vocabulary)
+    if holds_file(folder, SCHEMA):
+        log = FittedSchema.from_json(read_file(folder, SCHEMA)).encode(log)
     with torch.no_grad():
         trace, state = model.advance(log, model.empty_state())
     return model, log, trace, state

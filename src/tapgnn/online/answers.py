@@ -29,11 +29,14 @@ class BatchReceipt:
 class ScoredBatch:
     """Scores [E] of events from before the model learnt of them (none for a duplicate), and the receipt."""
 
-    probabilities: list[float]
+    probabilities: list[float] = field(metadata=_about("The same as scores."))
     risks: list[float] | None = field(
         metadata=_about("Predicted probability of the rare label, where the model has a classifier.")
     )
     receipt: BatchReceipt
+    scores: list[float] = field(
+        default_factory=list, metadata=_about("The chance of each link against one random destination.")
+    )
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Cause:
     effect: float = field(metadata=_about("Logit with it minus logit without it; positive raised the score."))
     share: float = field(metadata=_about("The effect over the sum of all absolute effects."))
     embedding: float = field(metadata=_about("What it adds to the logit through the last layer's sums."))
-    without: float = field(metadata=_about("The probability without the event."))
+    without: float = field(metadata=_about("The score without the event, from 0 to 1."))
     exact: bool = field(metadata=_about("False where an event older than the window would be needed."))
 
 

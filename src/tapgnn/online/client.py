@@ -1,8 +1,11 @@
 """A typed client of the server.
 
     with Client("http://127.0.0.1:8000", producer="till-3") as client:
-        client.observe([("ann", "tea", 12.0), ("bob", "nut", 13.5)])
-        client.score([("ann", "nut")])
+        client.observe([{"card_id": 7, "merchant_id": 12, "amount": 9.5, "timestamp": "2026-03-01T12:00:00Z"}])
+        client.score([(7, 12)])
+
+Events are rows in the words of the table that the model was fitted on: dicts, a pandas or polars frame, a pyarrow
+table, or tuples (src, dst, time[, features[, label]]).
 
 With a producer every batch has a number, so that resending it is safe: a batch without a response, or with 429 or 503,
 is resent after the seconds in Retry-After, for up to `patience` seconds. A batch without a number is resent only when
@@ -22,6 +25,7 @@ from tapgnn.online.answers import BatchReceipt, Cause, Explanation, ScoredBatch
 from tapgnn.vocabulary import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
+Rows = Iterable[Row] | Any
 FIELDS = ("src", "dst", "time", "features", "label")
 RETRIED = (429, 503)
 # The types of problem (RFC 9457) that tell whether a batch may be in the journal.
@@ -65,17 +69,21 @@ class Client:
         """Close the connection."""
         self._http.close()
 
-    def observe(self, events: Iterable[Row], sequence: int | None = None) -> BatchReceipt:
-        """Send events, rows (src, dst, time[, features[, label]]) or mappings; they are durable when this returns."""
+    def observe(self, events: Rows, sequence: int | None = None) -> BatchReceipt:
+        """Send events; they are durable when this returns."""
         return BatchReceipt(**self._send("/v1/events", events, sequence))
 
-    def score_then_observe(self, events: Iterable[Row], sequence: int | None = None) -> ScoredBatch:
-        """Send events, and get their scores from before the model learnt of them."""
+    def score_then_observe(self, events: Rows, sequence: int | None = None) -> ScoredBatch:
+        """Send events, and get their scores, and risks where there is a classifier, from before they were known."""
         answer = self._send("/v1/score-then-observe", events, sequence)
-        return ScoredBatch(answer["probabilities"], answer["risks"], BatchReceipt(**answer["receipt"]))
+        return ScoredBatch(**{**answer, "receipt": BatchReceipt(**answer["receipt"])})
+
+    def classify(self, events: Rows) -> list[float]:
+        """The predicted risk of each event as if it happened next; nothing is taken in."""
+        return list(self._request("/v1/classify", {"events": _events(events)})["risks"])
 
     def score(self, pairs: Iterable[Sequence[Id]], time: float | Iterable[float] | None = None) -> list[float]:
-        """The probabilities of links (src, dst), now, at a later time, or each at its own time.
+        """The scores of links (src, dst), now, at a later time, or each at its own time.
 
         More than 10,000 take several requests.
         """
@@ -92,7 +100,7 @@ class Client:
     def rank(
         self, src: Id, k: int = 10, time: float | None = None, candidates: Iterable[Id] | None = None
     ) -> list[tuple[Id, float]]:
-        """The likeliest destinations of a source, best first, with their probabilities."""
+        """The likeliest destinations of a source, best first, with their scores."""
         body = {"src": src, "k": k, "time": time} | ({} if candidates is None else {"candidates": list(candidates)})
         found = self._request("/v1/rank", body)["destinations"]
         return [(entry["dst"], entry["probability"]) for entry in found]
@@ -129,8 +137,8 @@ class Client:
                 raise ServerError(f"{self._url} was not ready within {seconds:g} s; is it running?")
             clock.sleep(0.05)
 
-    def _send(self, path: str, events: Iterable[Row], sequence: int | None) -> dict[str, Any]:
-        body = {"events": [_event(row) for row in events]}
+    def _send(self, path: str, events: Rows, sequence: int | None) -> dict[str, Any]:
+        body = {"events": _events(events)}
         if self._producer is None:
             if sequence is not None:
                 raise ConfigError("a sequence needs a producer; give the client one")
@@ -163,11 +171,33 @@ class Client:
             pause = min(2 * pause, 5.0)
 
 
+def _events(rows: Rows) -> list[dict[str, Any]]:
+    """Rows as JSON objects; those of a frame by its columns."""
+    if hasattr(rows, "collect"):
+        rows = rows.collect()
+    for method, options in (("to_dicts", ()), ("to_pylist", ()), ("to_dict", ("records",))):
+        if hasattr(rows, method) and not isinstance(rows, Mapping):
+            rows = getattr(rows, method)(*options)
+            break
+    return [_event(row) for row in ([rows] if isinstance(rows, Mapping) else rows)]
+
+
 def _event(row: Row) -> dict[str, Any]:
     if isinstance(row, Mapping):
-        return dict(row)
+        return {str(name): _plain(value) for name, value in row.items()}
     named = zip(FIELDS, row, strict=False)
-    return {name: list(value) if name == "features" else value for name, value in named if value is not None}
+    return {name: _plain(value) for name, value in named if value is not None}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it: dates as ISO texts, missing values as null, without the types of numpy."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(each) for each in value]
+    if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
+        return None
+    return value.isoformat() if hasattr(value, "isoformat") else value
 
 
 def _failure(path: str, answer: Any) -> ServerError:

@@ -19,7 +19,9 @@ from typing import Protocol
 import numpy as np
 import torch
 
+from tapgnn.data.fitted_schema import columns_of
 from tapgnn.data.negatives import NegativeSampler, rng_for
+from tapgnn.data.schema import ROLES, Schema
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.evaluation.metrics import auc, auc_along_time
 from tapgnn.events import Events, Floats
@@ -152,6 +154,11 @@ class ServerTarget:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        about = client.model()
+        self._schema = Schema.from_dict(
+            {role: about["roles"][role] for role in ROLES if about["roles"][role] is not None}
+            | {"columns": about["columns"], "bipartite": about["bipartite"]}
+        )
 
     def clock(self) -> float:
         """The time of the newest event that the server has."""
@@ -160,8 +167,9 @@ class ServerTarget:
 
     def take(self, batch: Events, negatives: list[Id], tally: Tally) -> None:
         """Score, then send."""
-        ids = batch.vocabulary.ids
+        ids, schema = self._schema.external(list(batch.vocabulary.ids)), self._schema
         src, dst = ([ids[row] for row in column.tolist()] for column in (batch.src, batch.dst))
+        negatives = schema.external(negatives)
         start = time.perf_counter()
         scores = np.array(
             self._client.score(
@@ -169,9 +177,15 @@ class ServerTarget:
             )
         )
         scored = time.perf_counter()
-        features = [None] * len(batch) if batch.features is None else batch.features.tolist()
-        labels = [None] * len(batch) if batch.labels is None else batch.labels.tolist()
-        self._client.observe(zip(src, dst, batch.time.tolist(), features, labels, strict=True))
+        sent = {schema.src: src, schema.dst: dst, schema.time: batch.time.tolist()}
+        for name, cells in columns_of(batch).items():
+            if name in schema.columns:
+                given = [None if cell != cell else cell for cell in cells.tolist()]
+                flags = schema.columns[name] == "boolean"
+                sent[name] = [None if cell is None else bool(cell) for cell in given] if flags else given
+        if batch.labels is not None:
+            sent[schema.label or "label"] = [None if label < 0 else label for label in batch.labels.tolist()]
+        self._client.observe([dict(zip(sent, row, strict=True)) for row in zip(*sent.values(), strict=True)])
         tally.took("score", scored - start)
         tally.took("observe", time.perf_counter() - scored)
         tally.add(scores[: len(batch)], scores[len(batch) :], batch.time)

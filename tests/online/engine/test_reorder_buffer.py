@@ -8,12 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tapgnn.data.schema import Schema
 from tapgnn.errors import EventError, LateEventError
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.reorder_buffer import ReorderBuffer
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.journal.record import Kind, Record
 
 from ..live import saved_model
@@ -34,7 +35,7 @@ def batch_of(live, times):
     """A batch of these times; one without events is what an erasure leaves."""
     size = len(times) + 1
     sent = {"src": list(range(size)), "dst": [1] * size, "time": [START, *times]}
-    return EventBatch.of(sent, live.model.config).keep(np.arange(size) > 0)
+    return RowReader(Schema(), live.model.config).read(sent).keep(np.arange(size) > 0)
 
 
 def applied(live, record, batch):

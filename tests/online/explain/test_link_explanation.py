@@ -11,6 +11,7 @@ from tapgnn.errors import QueryError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.explain.event_window import Window
 from tapgnn.online.explain.link_explanation import explain
+from tests.online.live import plain_table
 from tests.streams import KERNEL_NAMES, streams, tiny_model
 
 SUMS = [name for name in KERNEL_NAMES if name != "pool"]
@@ -131,6 +132,7 @@ def test_events_that_are_held_back_are_explained_like_others(data, tmp_path_fact
 
     log = data.draw(streams())
     estimator = TAPGNN()
+    estimator.table_ = plain_table(0)
     estimator.model_ = tiny_model("adaptive", Vocabulary())
     estimator.state_ = estimator.model_.empty_state()
     estimator.candidates_, estimator.classifier_ = np.empty(0, dtype=np.int64), None

@@ -230,5 +230,4 @@ def test_the_command_refuses_in_one_line_what_cannot_be_migrated(tmp_path):
         engine.observe((0, 1, 1e9))
     assert "not a saved model" in tapgnn("migrate", missing, "--model", tmp_path / "none").refusal
     assert "start is one of" in tapgnn("migrate", missing, "--model", saved_model(), "--start", "now").refusal
-    features = tapgnn("migrate", missing, "--model", saved_model("adaptive", 2)).refusal
-    assert "the batch at position 1 has 0 features per event, the model expects 2" in features
+    assert tapgnn("migrate", missing, "--model", saved_model("adaptive", 2)).code == 0, "columns it lacks are missing"

@@ -41,15 +41,13 @@ BAD = {
     "truth value": (JSON, b'{"events":[{"src":true,"dst":"b","time":2e6,"features":[0,0]}]}', 422),
     "number as text": (JSON, b'{"events":[{"src":"a","dst":"b","time":"2","features":[0,0]}]}', 422),
     "empty id": (JSON, b'{"events":[{"src":"","dst":"b","time":2e6,"features":[0,0]}]}', 422),
-    "half a surrogate": (JSON, b'{"events":[{"src":"\\ud800","dst":"b","time":2e6,"features":[0,0]}]}', 400),
+    "half a surrogate": (JSON, b'{"events":[{"src":"\\ud800","dst":"b","time":2e6,"features":[0,0]}]}', 422),
     "unknown field": (JSON, b'{"events":[{"src":"a","dst":"b","time":2e6,"features":[0,0],"amount":3}]}', 422),
     "unknown envelope": (JSON, b'{"events":[{"src":"a","dst":"b","time":2e6,"features":[0,0]}],"x":1}', 422),
     "missing field": (JSON, b'{"events":[{"src":"a","time":2e6,"features":[0,0]}]}', 422),
-    "no features": (JSON, b'{"events":[{"src":"a","dst":"b","time":2e6}]}', 422),
     "wrong width": (JSON, b'{"events":[{"src":"a","dst":"b","time":2e6,"features":[0,0,0]}]}', 422),
     "10 MB id": (JSON, b'{"events":[{"src":"' + b"x" * 10_000_000 + b'","dst":"b","time":2e6,"features":[0,0]}]}', 422),
-    "mixed labels": (NDJSON, b'{"src":1,"dst":2,"time":2e6,"features":[0,0],"label":1}\n'
-                             b'{"src":1,"dst":2,"time":2e6,"features":[0,0]}', 422),
+    "label of text": (NDJSON, b'{"src":1,"dst":2,"time":2e6,"features":[0,0],"label":"1"}', 422),
     "two on a line": (NDJSON, b'{"src":1,"dst":2,"time":2e6,"features":[0,0]},{"src":1,"dst":2,"time":2e6,'
                               b'"features":[0,0]}', 422),
     "line breaks out": (NDJSON, b'{"src":1,"dst":2,"time":2e6,"features":[0,0]}]}', 400),

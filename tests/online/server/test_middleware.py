@@ -27,6 +27,7 @@ SCOPES = {
     "/v1/score-then-observe": "write",
     "/v1/retract": "write",
     "/v1/erase": "write",
+    "/v1/classify": "read",
     "/v1/score": "read",
     "/v1/embed": "read",
     "/v1/rank": "read",
@@ -109,6 +110,7 @@ def requests(server, rows):
     bodies = {
         "/v1/events": {"events": [event]},
         "/v1/score-then-observe": {"events": [event]},
+        "/v1/classify": {"events": [{**event, "time": time + 1e6}]},
         "/v1/score": {"pairs": [{"src": src, "dst": dst}]},
         "/v1/embed": {"nodes": [src]},
         "/v1/rank": {"src": src},
@@ -305,7 +307,9 @@ def test_without_tokens_only_this_machine_is_served(server):
         check_address(host, secured=False)
     with server.http() as http:
         # A page of another site that has its name point here.
-        assert http.get("/v1/model", headers={"Host": "evil.example:8000"}).status_code == 421
+        for host in ("evil.example:8000", "[", "[::1", "]", "[x]:1", ""):
+            assert http.get("/v1/model", headers={"Host": host}).status_code in (400, 421), host
+        assert http.get("/v1/model", headers={"Host": "[::1]:8000"}).status_code == 200
         answer = http.post("/v1/events", content=b"{}", headers={"Content-Type": "text/plain"})
         assert answer.status_code == 415
 

@@ -116,7 +116,7 @@ def test_a_journal_that_cannot_tell_a_duplicate_takes_nothing_and_says_so(model,
 def test_batches_behind_one_with_an_unknown_outcome_were_certainly_not_taken(model, rows, tmp_path, monkeypatch):
     def request(row):
         src, dst, time, features = row
-        return Request({"src": [src], "dst": [dst], "time": [time], "features": [features]})
+        return Request(server.engine.rows.read({"src": [src], "dst": [dst], "time": [time], "features": [features]}))
 
     with fragile(model, tmp_path / "state.db", monkeypatch) as server:
         first, second = request(rows[0]), request(rows[1])

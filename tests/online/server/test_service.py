@@ -165,7 +165,7 @@ def test_whatever_breaks_behind_the_server_stops_it(model, tmp_path):
     class Broken:
         name, lag = "broken", None
 
-        def run(self, deliver, places, stop):
+        def run(self, deliver, places, stop, rows):
             raise ZeroDivisionError
 
     service = Service(lambda: Engine.open(model, tmp_path / "state.db"), ServerSettings(window=100), [Broken()])

@@ -5,9 +5,12 @@ import queue
 import threading
 from contextlib import contextmanager
 
-import numpy as np
-
+from tapgnn import Config
+from tapgnn.data.schema import Schema
 from tapgnn.errors import DataError
+from tapgnn.online.journal.event_rows import RowReader
+
+ROWS = RowReader(Schema(), Config(origin=0.0, span=1e9))
 
 
 class Sink:
@@ -17,10 +20,10 @@ class Sink:
         self.rows, self.offsets = [], {}
         self._change = threading.Condition()
 
-    def deliver(self, columns, offset):
-        ids = [np.asarray(columns[name], dtype=object).tolist() for name in ("src", "dst")]
+    def deliver(self, batch, offset):
+        ids = [[batch.ids[row] for row in side.tolist()] for side in (batch.src, batch.dst)]
         with self._change:
-            self.rows += zip(*ids, np.asarray(columns["time"]).tolist(), strict=True)
+            self.rows += zip(*ids, batch.time.tolist(), strict=True)
             if offset is not None:
                 self.offsets[offset[:2]] = offset[2]
             self._change.notify_all()
@@ -36,7 +39,7 @@ class Sink:
 
         def run():
             try:
-                source.run(self.deliver, dict(self.offsets), stop)
+                source.run(self.deliver, dict(self.offsets), stop, ROWS)
             except DataError as error:
                 failure.put(error)
 

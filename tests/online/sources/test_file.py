@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tapgnn.online.sources.file import FileSource, StreamSource
 
-from .sink import Sink, event, line
+from .sink import ROWS, Sink, event, line
 
 PAUSE = 0.005
 
@@ -35,19 +35,19 @@ def test_a_file_that_grows_is_read_once_wherever_writing_and_reading_are_cut(cut
     assert sink.rows == [event(number) for number in range(8)]
 
 
-def test_a_table_has_its_header_once_and_usual_names(tmp_path):
+def test_a_table_has_its_header_once_and_the_names_of_the_schema(tmp_path):
     path = tmp_path / "events.csv"
-    path.write_text("user,item,timestamp,f0\nann,7,2020-01-01,0.5\n")
+    path.write_text("src,dst,time\nann,7,2020-01-01\n")
     sink = Sink()
     with sink.following(FileSource(path, pause=PAUSE)):
         sink.wait(1)
         with open(path, "a") as stream:
-            stream.write('"bob, jr",8,1577836801,1\n')
+            stream.write('"bob, jr",8,1577836801\n')
         sink.wait(2)
     assert sink.rows == [("ann", 7, 1577836800.0), ("bob, jr", 8, 1577836801.0)]
     with sink.following(FileSource(path, pause=PAUSE)):
         with open(path, "a") as stream:
-            stream.write("cat,9,1577836802,2\n")
+            stream.write("cat,9,1577836802\n")
         sink.wait(3)
     assert sink.rows[2:] == [("cat", 9, 1577836802.0)]
 
@@ -125,9 +125,9 @@ def test_a_bad_row_stops_a_source_and_names_it_unless_rows_may_be_skipped(tmp_pa
 
 def test_standard_input_is_read_to_its_end_with_or_without_a_last_line_end():
     sink = Sink()
-    StreamSource(io.BytesIO((line(0) + line(1)).encode().rstrip())).run(sink.deliver, {}, threading.Event())
+    StreamSource(io.BytesIO((line(0) + line(1)).encode().rstrip())).run(sink.deliver, {}, threading.Event(), ROWS)
     table = io.BytesIO(b"src,dst,time\nn2,m,2\n\nn3,m,3")
-    StreamSource(table, "csv").run(sink.deliver, {}, threading.Event())
+    StreamSource(table, "csv").run(sink.deliver, {}, threading.Event(), ROWS)
     assert sink.rows == [event(number) for number in range(4)]
     assert sink.offsets == {}
 

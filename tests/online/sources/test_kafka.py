@@ -7,7 +7,7 @@ import pytest
 from tapgnn.errors import ConfigError, DataError
 from tapgnn.online.sources.kafka import KafkaSource
 
-from .sink import Sink, event, line
+from .sink import ROWS, Sink, event, line
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_a_message_that_is_no_event_and_an_offset_that_is_gone_stop_the_source(c
     with sink.following(KafkaSource(servers, "spoilt")) as failure:
         assert "no longer has offset 1000" in str(failure.get(timeout=20))
     with pytest.raises(ConfigError, match="--kafka-option"):
-        KafkaSource(servers, "x", options={"no.such": "setting"}).run(sink.deliver, {}, threading.Event())
+        KafkaSource(servers, "x", options={"no.such": "setting"}).run(sink.deliver, {}, threading.Event(), ROWS)
     silent = KafkaSource("127.0.0.1:1", "x", options={"log_level": 0}, patience=0.5)
     with pytest.raises(DataError, match="does not answer"):
-        silent.run(sink.deliver, {}, threading.Event())
+        silent.run(sink.deliver, {}, threading.Event(), ROWS)

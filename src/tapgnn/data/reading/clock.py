@@ -111,6 +111,11 @@ class Clock:
         factor, divisor = _TICKS[self.unit]
         return ticks.cast(pl.Float64) * factor / divisor
 
+    def of_microseconds(self, ticks: NDArray[np.int64]) -> Floats:
+        """Times [E] from microseconds since 1970."""
+        factor, divisor = _TICKS[self.unit]
+        return ticks.astype(np.float64) * factor / divisor
+
 
 def convert_times(raw: Cells, what: str, clock: Clock | None = None) -> tuple[Floats, Bools]:
     """Times [E] by a clock, in seconds if none is given, and which of them are good."""

@@ -19,6 +19,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
+from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError, JournalError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Events, Floats
@@ -28,11 +29,12 @@ from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Late, Policy
 from tapgnn.online.engine.queries import Queries
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import Arriving, EventBatch, batch_in
+from tapgnn.online.journal.event_batch import EventBatch, batch_in
+from tapgnn.online.journal.event_rows import Arriving, RowReader
 from tapgnn.online.journal.journal import Journal, open_journal
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
-from tapgnn.online.journal.undo_and_migrate import rewrite, without_event, without_node
+from tapgnn.online.journal.undo_and_migrate import is_mentioned, rewrite, without_event, without_node
 from tapgnn.threads import set_threads
 from tapgnn.vocabulary import Id
 
@@ -108,9 +110,10 @@ class Engine(Queries):
     ) -> Receipt:
         """Take in one event or a batch: it is journalled and applied when this returns.
 
-        events: `Events`; a mapping of columns or of one row (src, dst, time, features, label); a row (src, dst, time
-        [, features[, label]]); or a sequence of rows. A batch that is not valid is refused whole, with an EventError
-        (LateEventError for one that is too late) that names the event; nothing has changed then. The same
+        events: rows in the words of the table the model was fitted on: a frame, dicts, one dict, a mapping of columns
+        (src, dst, time and label stand for the columns with these roles); tuples (src, dst, time[, features[, label]]);
+        or `Events`. A column that is left out, or None, is missing. A batch that is not valid is refused whole, with an
+        EventError (LateEventError for one that is too late) that names the event; nothing has changed then. The same
         (producer, sequence) is taken once. offset is a (topic, partition, offset) kept in the same transaction.
         """
         return self._take(Request(events, producer, sequence, offset)).receipt
@@ -173,7 +176,8 @@ class Engine(Queries):
         """Undo every event of a node exactly, leaving no trace of it in the journal; gives their number."""
         with self._writing:
             self._check_open()
-            changed, events = without_node(self._journal, self._live.start, node)
+            inside = self.node_ids.node(node, lambda name: is_mentioned(self._journal, self._live.start, name))
+            changed, events = without_node(self._journal, self._live.start, inside)
             if changed:
                 self._rewrite(changed)
             return events
@@ -210,6 +214,16 @@ class Engine(Queries):
         held = live.present()
         if isinstance(held, Trace):
             yield live.pending, held
+
+    @property
+    def schema(self) -> Schema:
+        """What the columns of an event mean to the model."""
+        return self._live.start.table.schema
+
+    @property
+    def rows(self) -> RowReader:
+        """What makes batches of rows in the words of the table."""
+        return self._writer.rows
 
     @property
     def has_classifier(self) -> bool:

@@ -28,8 +28,10 @@ from tapgnn.errors import (
 from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
 from tapgnn.online.engine.ingest_scoring import IngestScoring, classifier_of
+from tapgnn.online.engine.node_ids import NodeIds
 from tapgnn.online.engine.reorder_buffer import ReorderBuffer
-from tapgnn.online.journal.event_batch import Arriving, EventBatch
+from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.event_rows import Arriving, RowReader
 from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 
@@ -100,6 +102,8 @@ class Writer:
         self.checkpoint_error: str | None = None
         self.listeners: list[Callable[[Events, Trace], None]] = []
         self.broken = False
+        schema = self.live.start.table.schema
+        self.rows, self.node_ids = RowReader(schema, self.live.model.config), NodeIds(schema)
 
     def take(self, requests: Sequence[Request]) -> None:
         """Take requests in, in order, in one commit (in several, where one repeats another's sequence)."""
@@ -157,13 +161,13 @@ class Writer:
 
     def _prepare(self, request: Request, forecast: ReorderBuffer) -> tuple[EventBatch, Record] | None:
         """Check a request against what will be; None for a duplicate, which is answered."""
-        batch = EventBatch.of(request.events, self.live.model.config)
+        batch = self.rows.read(request.events)
         record = Record(Kind.EVENTS, batch.payload(), request.producer, request.sequence, request.offset)
         if request.classify:
             classifier_of(self.live)
         earlier = self.journal.find(record.producer, record.sequence)
         if earlier is not None:
-            _check_same(earlier, record)
+            _check_same(earlier, record, batch)
             self.duplicates += 1
             unscored = np.full(len(batch), np.nan)
             scores = (unscored if wanted else None for wanted in (request.score, request.classify))
@@ -226,10 +230,10 @@ def _is_wanted(request: Request) -> bool:
     return answer.set_running_or_notify_cancel()
 
 
-def _check_same(earlier: Record, record: Record) -> None:
+def _check_same(earlier: Record, record: Record, batch: EventBatch) -> None:
     """A sequence that comes again must bring what it brought, unless some of that was retracted or trimmed since."""
-    same = earlier.payload == record.payload
-    if same or earlier.position == 0 or EventBatch.read(earlier.payload).index is not None:
+    same = earlier.payload == record.payload or earlier.position == 0 or batch.is_same(earlier.payload)
+    if same or EventBatch.read(earlier.payload).index is not None:
         return
     raise EventError(
         f"sequence {record.sequence} of producer {record.producer!r} came before with other events, at position "

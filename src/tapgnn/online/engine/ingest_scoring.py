@@ -1,8 +1,8 @@
 """Scores of events at the very moment at which they are absorbed.
 
-`probabilities` are those of the links, `risks` the classifier's probabilities of the rare label. An event is scored
-from what came strictly before its own instant, also within its batch: from the trace of the `advance` that absorbs it,
-or from the present where it stays pending.
+`probabilities` are the scores of the links, `risks` the classifier's probabilities of the rare label. An event is
+scored from what came strictly before its own instant, also within its batch: from the trace of the `advance` that
+absorbs it, or from the present where it stays pending.
 """
 
 from __future__ import annotations
@@ -66,6 +66,7 @@ class IngestScoring:
         if self.probabilities is not None:
             self.probabilities[rows] = probabilities(model.score(where, src, dst, when))
         if self.risks is not None:
-            features = None if batch.features is None else batch.features[rows]
+            encoded = self._live.features.of(batch)
+            features = None if encoded is None else encoded[rows]
             logits = model.classify(where, classifier_of(self._live), src, dst, when, features)
             self.risks[rows] = probabilities(logits)

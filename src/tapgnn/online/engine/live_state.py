@@ -20,14 +20,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from tapgnn.errors import EventError, JournalError
+from tapgnn.errors import JournalError
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import LAST, both_roles
+from tapgnn.online.engine.batch_features import BatchFeatures
 from tapgnn.online.engine.fair_lock import FairLock
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.recycling_vocabulary import RecyclingVocabulary
 from tapgnn.online.engine.reorder_buffer import PendingColumns, ReorderBuffer, as_events
+from tapgnn.online.engine.sent_columns import SentBatches
 from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.record import Kind, Record
@@ -42,6 +44,8 @@ class LiveState:
     """A model, its state and the events that wait, after the records up to `position`.
 
     accepted   events in these records
+    features   what the model makes of the columns of a batch
+    sent       the batches of events that wait, as they were sent
     changed    [rows + 1] nodes that changed since they were last stored in a checkpoint
     lock       to be held while state or trace are in use; granted in the order of requests
     """
@@ -56,6 +60,7 @@ class LiveState:
         self.state: State = start.load()
         self.state.admit(self.vocabulary)
         self.buffer = ReorderBuffer.empty(policy, self.state.clock, self.model.config.feature_width)
+        self.features, self.sent = BatchFeatures(start.table), SentBatches()
         self.position = self.accepted = 0
         self.changed = np.zeros(len(self.state.statistics), dtype=bool)
         self._trace: Trace | None = None
@@ -74,7 +79,9 @@ class LiveState:
     @property
     def pending(self) -> Events:
         """The events that wait in the reorder buffer."""
-        return as_events(self.buffer.pending, self.vocabulary)
+        pending = self.buffer.pending
+        columns = self.sent.columns_of(pending["position"], pending["index"])
+        return replace(as_events(pending, self.vocabulary), columns=columns)
 
     def apply(self, record: Record) -> None:
         """Apply the next record."""
@@ -88,11 +95,6 @@ class LiveState:
             return None
         if record.position <= self.known:
             batch = batch.keep(batch.time > self.start.clock)
-        if len(batch) and batch.feature_width != self.model.config.feature_width:
-            raise EventError(
-                f"the batch at position {record.position} has {batch.feature_width} features per event, the model "
-                f"expects {self.model.config.feature_width}; it was trained on other features than this journal holds"
-            )
         return batch
 
     @torch.no_grad()
@@ -120,10 +122,13 @@ class LiveState:
 
     def _columns(self, record: Record, batch: EventBatch, rows: Ints) -> dict[str, Any]:
         """The columns of a batch in the reorder buffer; `rows` are those of its ids."""
+        features = self.features.of(batch)
+        if batch.columns:
+            self.sent.add(record.position, batch)
         return {
             "src": rows[batch.src],
             "dst": rows[batch.dst],
-            "features": 0.0 if batch.features is None else batch.features,
+            "features": 0.0 if features is None else features,
             "producer": self.buffer.number_of(record.producer or ""),
             "sequence": record.sequence or 0,
             "position": record.position,
@@ -133,13 +138,18 @@ class LiveState:
     def _absorb(self, released: PendingColumns) -> Iterator[tuple[Events, Trace]]:
         before = self.clock
         late = self.buffer.policy.late if self.buffer.policy.late == "merge" else "reject"
+        start = 0
         for piece in as_events(released, self.vocabulary).chunks(CHUNK):
+            rows = released[start : start + len(piece)]
+            start += len(piece)
+            piece = replace(piece, columns=self.sent.columns_of(rows["position"], rows["index"]))
             if piece.features is not None:
                 # Aligned as torch wants it: the same bits then come out of the same numbers.
                 piece = replace(piece, features=torch.from_numpy(piece.features).clone().numpy())
             trace, self.state = self.model.advance(piece, self.state, late)
             self.changed[trace.view.nodes + 1] = True
             yield piece, trace
+        self.sent.forget_all_but(self.buffer.pending["position"])
         self._forget(before)
 
     def _admit(self, batch: EventBatch) -> Ints:

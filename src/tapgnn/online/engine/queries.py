@@ -17,7 +17,8 @@ from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.engine.ingest import Writer
 from tapgnn.online.engine.ingest_scoring import classifier_of, probabilities
 from tapgnn.online.engine.live_state import LiveState
-from tapgnn.online.journal.event_batch import Arriving, EventBatch
+from tapgnn.online.engine.node_ids import NodeIds
+from tapgnn.online.journal.event_rows import Arriving
 from tapgnn.unfold import DESTINATION
 from tapgnn.vocabulary import Id
 
@@ -56,6 +57,11 @@ class Queries:
     _writer: Writer
     _closed = False
 
+    @property
+    def node_ids(self) -> NodeIds:
+        """The translation of ids between the table and the model."""
+        return self._writer.node_ids
+
     @contextmanager
     def live(self, time: float = np.inf) -> Iterator[LiveView]:
         """The model, and what to query at times after the clock, up to `time`; batches wait while the block runs."""
@@ -73,13 +79,15 @@ class Queries:
     def embed(self, nodes: Ids, time: ArrayLike | None = None) -> Floats:
         """z(v,t) [Q, d] of nodes at times (None: now); a node never seen is a normal case."""
         with self._at(time) as (live, when):
-            rows = live.model.vocabulary.rows(nodes)
+            names = live.model.vocabulary
+            rows = names.rows(self.node_ids.nodes(nodes, names.__contains__))
             return live.model.query(live.where, rows, _one_for_each(when, rows)).double().numpy(force=True)
 
     def score(self, src: Ids, dst: Ids, time: ArrayLike | None = None) -> Floats:
         """The probability [Q] of each link src -> dst at its time (None: now)."""
         with self._at(time) as (live, when):
-            left, right = live.model.vocabulary.rows(src), live.model.vocabulary.rows(dst)
+            names = live.model.vocabulary
+            left, right = names.rows(self.node_ids.src(src)), names.rows(self.node_ids.dst(dst))
             if left.shape != right.shape:
                 raise QueryError(f"there are {len(left)} sources and {len(right)} destinations; give as many of both")
             return probabilities(live.model.score(live.where, left, right, _one_for_each(when, left)))
@@ -95,22 +103,24 @@ class Queries:
             raise QueryError(f"k is the number of destinations, at least 1, not {k}")
         with self._at(time) as (live, when):
             names = live.model.vocabulary
-            pool = _destinations(live.live_state) if candidates is None else names.known_rows(candidates)
-            past = live.model.past(live.where, np.concatenate([names.rows([src]), pool]), float(when))
+            inside = self.node_ids
+            pool = _destinations(live.live_state) if candidates is None else names.known_rows(inside.dst(candidates))
+            past = live.model.past(live.where, np.concatenate([names.rows(inside.src([src])), pool]), float(when))
             best = torch.topk(live.model.link(past, 1), min(k, len(pool)))
             rows = pool[best.indices.numpy(force=True)].tolist()
             values = probabilities(best.values).tolist()
-            return [(names.ids[row], value) for row, value in zip(rows, values, strict=True)]
+            return list(zip(inside.own([names.ids[row] for row in rows]), values, strict=True))
 
     def classify(self, events: Arriving) -> Floats:
         """The classifier's probability [E] of the rare label, each event on its own; nothing is observed."""
         self._check_open()
         classifier = classifier_of(self._live)
-        batch = EventBatch.of(events, self._live.model.config)
+        batch = self._writer.rows.read(events)
         with self._at(batch.time) as (live, when):
             rows = live.model.vocabulary.rows(batch.ids)
             src, dst = rows[batch.src], rows[batch.dst]
-            return probabilities(live.model.classify(live.where, classifier, src, dst, when, batch.features))
+            features = live.live_state.features.of(batch)
+            return probabilities(live.model.classify(live.where, classifier, src, dst, when, features))
 
     @contextmanager
     def _at(self, time: ArrayLike | None) -> Iterator[tuple[LiveView, Floats]]:

@@ -10,12 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
+from tapgnn.data.encoders import TableEncoder
+from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.estimator import FILE, TAPGNN
 from tapgnn.events import Ints
 from tapgnn.model import EventClassifier, Model, State, load_model, model_hash, save_model
 from tapgnn.model.features.node_statistics import COUNT, both_roles
-from tapgnn.model.files import SCHEMA, STATE, holds_file, load_state
+from tapgnn.model.files import SCHEMA, STATE, holds_file, load_state, read_file, refusing
 from tapgnn.online.journal.state_rows import hash_rows
 from tapgnn.unfold import SOURCE
 from tapgnn.vocabulary import Id
@@ -31,6 +34,7 @@ class StartingPoint:
                 state, which already holds the journal's events up to its clock
     digest      the model's hash, as `save_model` gave it
     base, clock the hash and the clock of the state
+    table       what the columns of an event mean, and how the model takes them
     candidates  rows that a bipartite log had as destinations, None where any node is one
     """
 
@@ -41,6 +45,7 @@ class StartingPoint:
     clock: float
     candidates: Ints | None
     classifier: EventClassifier | None
+    table: FittedSchema
     source: Path | State
     _ready: State | None
 
@@ -55,16 +60,22 @@ class StartingPoint:
             fitted = source if isinstance(source, TAPGNN) else TAPGNN.load(source)
             model, state, classifier = fitted.model_, fitted.state_, fitted.classifier_
             pool = _items(state, fitted.candidates_)
+            table = fitted.table_
         else:
             model = load_model(source)
+            table = _saved_table(model, Path(source))
             state = _saved_state(model, Path(source))
         if start == "empty":
             state = model.empty_state()
         base = _hash_state(state)
         if isinstance(source, TAPGNN):
-            own, own_classifier = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
-            return cls(own, start, _hash_in_memory(source), base, state.clock, pool, own_classifier, state.copy(), None)
-        return cls(model, start, model_hash(source), base, state.clock, pool, classifier, Path(source), state)
+            own, own_classifier, digest = (
+                copy.deepcopy(model).eval(),
+                copy.deepcopy(classifier),
+                _hash_in_memory(source),
+            )
+            return cls(own, start, digest, base, state.clock, pool, own_classifier, table, state.copy(), None)
+        return cls(model, start, model_hash(source), base, state.clock, pool, classifier, table, Path(source), state)
 
     def load(self) -> State:
         """The state before the journal's first record, as a copy; a saved one is read again rather than kept."""
@@ -89,6 +100,17 @@ class StartingPoint:
     def identity(self) -> dict[str, str]:
         """What a journal remembers of it."""
         return {"model": self.digest, "base": self.base, "start": self.start}
+
+
+def _saved_table(model: Model, folder: Path) -> FittedSchema:
+    """The schema of a folder, one without columns where it has none."""
+    table = FittedSchema(Schema(), TableEncoder({}, {}))
+    with refusing(folder / SCHEMA):
+        if holds_file(folder, SCHEMA):
+            table = FittedSchema.from_json(read_file(folder, SCHEMA))
+        if table.encoder.widths != (model.config.edge_features, model.config.edge_categories):
+            raise ConfigError("the encoders do not fit the model")
+    return table
 
 
 def _saved_state(model: Model, folder: Path) -> State:

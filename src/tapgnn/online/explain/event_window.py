@@ -1,7 +1,7 @@
 """The window: the latest events as the model absorbed them, and what each end told the other in the last layer.
 
-Of every event an excerpt is kept: its time, its place on the clock of events, its features and, for both ends at that
-instant,
+Of every event an excerpt is kept: its time, its place on the clock of events, its columns as they were sent, its
+features and, for both ends at that instant,
 
     embedding [2, d] h_K
     lower [2, d]     h_{K-1}, from which the last layer's messages are made
@@ -13,6 +13,7 @@ The memory of a window is taken once: a ring of `size` events.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,10 @@ from tapgnn.vocabulary import Id
 
 
 class Excerpt(NamedTuple):
-    """n events, oldest first: ids src, dst [n], time, seen [n], edge [n, f], and of both ends [n, 2, .] the rest."""
+    """n events, oldest first: ids src, dst [n], time, seen [n], edge [n, f], and of both ends [n, 2, .] the rest.
+
+    cells [n, c] are the columns as they were sent.
+    """
 
     src: NDArray[Any]
     dst: NDArray[Any]
@@ -39,6 +43,7 @@ class Excerpt(NamedTuple):
     walks: NDArray[Any]
     degree: NDArray[Any]
     edge: NDArray[Any]
+    cells: NDArray[Any]
 
     def take(self, rows: Any) -> Excerpt:
         """Chosen events, by slice or positions."""
@@ -52,14 +57,15 @@ class Excerpt(NamedTuple):
 class Window:
     """The latest `size` events; `record` is told of every advance of the live state."""
 
-    def __init__(self, model: Model, size: int) -> None:
+    def __init__(self, model: Model, size: int, names: Sequence[str] = ()) -> None:
+        """`names` are the columns whose cells are kept as they were sent."""
         if size < 1:
             raise ConfigError(f"the window must hold at least one event, not {size}")
         config, kind = model.config, np.dtype(str(model.dtype).removeprefix("torch."))
         # How much of a sketch row reaches partners: all but its last step.
         steps = 1 + (config.sketch_steps - 1) * model.sketching.rate.shape[1]
         fed = config.sketch_width * steps if config.sketched else 0
-        self.size = size
+        self.size, self.names = size, tuple(names)
         self._ring = Excerpt(
             src=np.empty(size, object),
             dst=np.empty(size, object),
@@ -70,14 +76,15 @@ class Window:
             walks=np.empty((size, 2, fed), kind),
             degree=np.empty((size, 2), kind),
             edge=np.empty((size, config.feature_width), kind),
+            cells=np.empty((size, len(self.names)), object),
         )
         # Written to, so that the memory is there from the start and the process does not grow later.
         self.clear()
 
     @classmethod
-    def of(cls, model: Model, events: Events, trace: Trace) -> Window:
+    def of(cls, model: Model, events: Events, trace: Trace, names: Sequence[str] = ()) -> Window:
         """The events of one `advance`."""
-        window = cls(model, len(events))
+        window = cls(model, len(events), names)
         window.record(events, trace)
         return window
 
@@ -93,6 +100,9 @@ class Window:
         if events.features is not None:
             ring.edge[places] = events.features[late]
         ring.src[places], ring.dst[places] = _names(events, events.src[late]), _names(events, events.dst[late])
+        for place, name in enumerate(self.names):
+            cells = events.columns.get(name)
+            ring.cells[places, place] = None if cells is None else cells[late]
         ring.time[places] = events.time[late]
         # How many events there were up to and including the instant of each.
         seen = np.searchsorted(trace.event_time, trace.event_time[late], side="right")

@@ -67,7 +67,7 @@ def find_sides(
     history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
     absorbed = len(history.time)
     if isinstance(where, Trace) and held is not None:
-        history = history.followed_by(Window.of(model, held, where).touching(src, dst))
+        history = history.followed_by(Window.of(model, held, where, window.names).touching(src, dst))
     state = where.successor if isinstance(where, Trace) else where
     known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
     pairs = zip((src, dst), known, strict=True)

@@ -159,6 +159,10 @@ class Journal(ABC):
         found = self.run(
             "SELECT name, number, dropped, (SELECT MAX(sequence) FROM log WHERE producer = number) FROM producers"
         )
+        if not all(
+            isinstance(value, int) for _, number, dropped, last in found for value in (number, dropped, last or 0)
+        ):
+            raise self.damage("its list of producers is damaged")
         self._producers = {name: number for name, number, _, _ in found}
         self._newest = {name: max(dropped, -1 if last is None else last) for name, _, dropped, last in found}
         checkpoint = self.metadata().get("checkpoint", {"position": 0})

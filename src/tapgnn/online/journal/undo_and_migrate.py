@@ -61,6 +61,12 @@ def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[list
     return changed, events
 
 
+def is_mentioned(journal: Journal, start: StartingPoint, node: Id) -> bool:
+    """Whether a node has events in the starting state or in a record."""
+    batches = (batch_in(record) for record in journal.all_records())
+    return start.has_history(node) or any(batch is not None and node in batch.ids for batch in batches)
+
+
 def rewrite(
     journal: Journal, start: StartingPoint, changed: Iterable[Record] = (), known: int | None = None
 ) -> Checkpoints:
@@ -111,6 +117,7 @@ def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: st
             "nodes": live.vocabulary.node_count,
             "from": before,
             "to": origin.digest,
+            "ignored_columns": live.features.ignored,
         }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from functools import cache
 from importlib.resources import files
 from typing import Any
 
@@ -19,9 +20,10 @@ from starlette.routing import BaseRoute
 from tapgnn.errors import TapgnnError, UnavailableError
 from tapgnn.model import Config
 from tapgnn.online.server.event_parsing import JSON
+from tapgnn.online.server.event_schema import event_json_schema
 from tapgnn.online.server.http_errors import problem_response
 from tapgnn.online.server.middleware import AccessMiddleware, ScopedRoute
-from tapgnn.online.server.openapi import openapi_document, problems
+from tapgnn.online.server.openapi import EventDescription, openapi_document, problems
 from tapgnn.online.server.prometheus_metrics import CONTENT_TYPE
 from tapgnn.online.server.routes import Routes
 from tapgnn.online.server.service import Service
@@ -43,9 +45,20 @@ def make_app(service: Service, config: Config) -> AccessMiddleware:
         return problem_response(error)
 
     settings = service.settings
-    routes = [*Routes(service, config).routes(), *_health(service), *_page()]
-    document = openapi_document(routes, settings.tokens is not None)
-    routes.append(_file("/openapi.json", json.dumps(document).encode(), JSON))
+    api = Routes(service, config)
+    routes = [*api.routes(), *_health(service), *_page()]
+    described = list(routes)
+
+    @cache
+    def text() -> str:
+        # What an event is depends on the model, which is there when the engine is.
+        event = EventDescription(event_json_schema(api.parser.rows.fields), api.example(), settings.events)
+        return json.dumps(openapi_document(described, settings.tokens is not None, event))
+
+    async def document() -> Response:
+        return Response(text(), media_type=JSON)
+
+    routes.append(ScopedRoute("/openapi.json", document, access="open", include_in_schema=False))
     # FastAPI's own route to the document would have no scope.
     app = FastAPI(
         routes=list[BaseRoute](routes),

@@ -16,13 +16,14 @@ import math
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, cast
+from typing import cast
 
 from tapgnn.errors import OutcomeUnknownError, OverloadError, TapgnnError, UnavailableError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.ingest import OUTCOME_UNKNOWN, Outcome, Request
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.threads import set_threads
 
 _log = logging.getLogger("tapgnn.online.server")
@@ -32,8 +33,8 @@ GROUP_EVENTS = 4_096
 
 
 def event_count(request: Request) -> int:
-    """The number of events of a request, which comes as columns here."""
-    return len(cast(Mapping[str, Any], request.events)["time"])
+    """The number of events of a request, which comes as a batch here."""
+    return len(cast(EventBatch, request.events))
 
 
 class IngestQueue:

@@ -121,8 +121,12 @@ class AccessMiddleware:
 
     def _check_host(self, scope: Scope) -> None:
         """Refuse a request for another host, where no token protects the server."""
-        host = Headers(scope=scope).get("host", "")
-        if self._tokens is None and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        try:
+            name = urlsplit(f"//{Headers(scope=scope).get('host', '')}").hostname or ""
+        except ValueError:
+            # Brackets that do not hold an address.
+            name = ""
+        if self._tokens is None and not is_loopback(name):
             raise HTTPProblemError(421, "without a token file only loopback hosts are served; use http://127.0.0.1")
 
     def _admit(self, headers: Headers, body: _Body, route: ScopedRoute) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,10 @@ from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.queries import LiveView
 from tapgnn.online.explain.event_window import Window
 from tapgnn.online.explain.link_explanation import explain
+from tapgnn.online.journal.event_batch import plain_cell
 from tapgnn.vocabulary import Id, Vocabulary
 
+ENDS = ("src", "dst")
 MAP_NODES = 300
 MAP_SECONDS = 1.0
 NEAREST_AMONG = 20_000
@@ -42,7 +45,7 @@ class NodeInsights:
         self._frame: _Frame | None = None
         self._drawn: tuple[float, dict[str, Any]] | None = None
         with engine.live() as live:
-            self.window = Window(live.model, size)
+            self.window = Window(live.model, size, list(engine.schema.columns))
             self._follow(live.model.vocabulary)
         engine.listen(self._absorbed)
 
@@ -67,20 +70,28 @@ class NodeInsights:
         """Why a link has its score, now or at a later time."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
-            when = live.now if time is None else time
-            return explain(live.model, live.where, self.window, src, dst, when, limit, live.held)
+            when, ids = live.now if time is None else time, self.engine.node_ids
+            ends = ids.src([src])[0], ids.dst([dst])[0]
+            found = explain(live.model, live.where, self.window, *ends, when, limit, live.held)
+        own = [ids.own([cause.src, cause.dst]) for cause in found.causes]
+        causes = [replace(cause, src=one, dst=two) for cause, (one, two) in zip(found.causes, own, strict=True)]
+        return replace(found, src=src, dst=dst, causes=causes)
 
-    def card(self, node: Id, most: int = 50) -> dict[str, Any]:
-        """Statistics of a node, its latest events, drift, nearest nodes and suggested links."""
+    def card(self, node: Id, role: str | None = None, most: int = 50) -> dict[str, Any]:
+        """Statistics of a node (of a side, where there are two), its latest events, drift, similar nodes and links."""
         with self.engine.live() as live:
             self._follow(live.model.vocabulary)
-            row = live.model.vocabulary.rows([node])
+            names, ids = live.model.vocabulary, self.engine.node_ids
+            given, node = node, ids.node(node, names.__contains__, role)
+            row = names.rows([node])
             if row[0] < 0:
-                raise QueryError(f"no node is called {node!r}; ids are matched by value and type (7 is not '7')")
+                raise QueryError(f"no node is called {given!r}; ids are matched by value and type (7 is not '7')")
             statistics, embedding, *_ = live.model.recall(live.where, row, [live.now])
             history = self.window.touching(node)
             if isinstance(live.where, Trace):
-                history = history.followed_by(Window.of(live.model, live.held, live.where).touching(node))
+                history = history.followed_by(
+                    Window.of(live.model, live.held, live.where, self.window.names).touching(node)
+                )
             present = embedding[0]
             nearest = self._nearest(live, node, present)
             counts = both_roles(statistics[0], COUNT).tolist()
@@ -88,18 +99,28 @@ class NodeInsights:
         vectors = torch.from_numpy(history.embedding[np.arange(len(mine)), mine])
         drift = _distance(vectors, present).tolist()
         events = [
-            {"src": src, "dst": dst, "time": float(when), "drift": float(moved)}
-            for src, dst, when, moved in zip(history.src, history.dst, history.time, drift, strict=True)
+            {
+                **dict(zip(ENDS, ids.own([src, dst]), strict=True)),
+                "time": float(when),
+                "drift": float(moved),
+                "columns": {name: plain_cell(cell) for name, cell in zip(self.window.names, cells, strict=True)},
+            }
+            for src, dst, when, moved, cells in zip(
+                history.src, history.dst, history.time, drift, history.cells, strict=True
+            )
         ]
-        suggested = self.engine.rank(node, None, 6)
+        own, side = ids.own([node])[0], ids.role(node)
+        # A destination with the id of this source is another node.
+        suggested = [pair for pair in self.engine.rank(node, None, 6) if side == "src" or pair[0] != own]
         return {
-            "node": node,
+            "node": own,
+            "role": side,
             "time": live.now,
             "as_source": int(counts[0]),
             "as_destination": int(counts[1]),
             "events": events[-most:],
             "nearest": nearest,
-            "suggested": [{"dst": name, "probability": value} for name, value in suggested if name != node][:5],
+            "suggested": [{"dst": name, "score": value, "probability": value} for name, value in suggested[:5]],
         }
 
     def _nearest(self, live: LiveView, node: Id, present: torch.Tensor) -> list[dict[str, Any]]:
@@ -110,9 +131,10 @@ class NodeInsights:
         _, vectors, *_ = live.model.recall(live.where, live.model.vocabulary.rows(others), live.now)
         similarity = 1.0 - _distance(vectors, present)
         best = torch.topk(similarity, min(5, len(others)))
+        ids, names = self.engine.node_ids, [others[place] for place in best.indices.tolist()]
         return [
-            {"node": others[place], "similarity": float(value)}
-            for value, place in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+            {"node": ids.own([name])[0], "role": ids.role(name), "similarity": float(value)}
+            for name, value in zip(names, best.values.tolist(), strict=True)
         ]
 
     def map(self) -> dict[str, Any]:
@@ -135,11 +157,18 @@ class NodeInsights:
             vectors = live.model.query(live.where, rows, times).double().numpy()
             counts = both_roles(live.model.recall(live.where, rows, times)[0], COUNT).numpy()
         self._frame = _Frame.following(self._frame, vectors)
-        places = self._frame.places(vectors)
+        places, ids = self._frame.places(vectors), self.engine.node_ids
         return {
             "time": live.now,
             "nodes": [
-                {"node": node, "x": float(x), "y": float(y), "sent": int(sent), "received": int(received)}
+                {
+                    "node": ids.own([node])[0],
+                    "role": ids.role(node),
+                    "x": float(x),
+                    "y": float(y),
+                    "sent": int(sent),
+                    "received": int(received),
+                }
                 for node, (x, y), (sent, received) in zip(nodes, places, counts.tolist(), strict=True)
             ],
         }

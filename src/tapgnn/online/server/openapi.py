@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel
@@ -51,24 +51,47 @@ def body(kind: type[BaseModel], example: Any) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {JSON: {"schema": schema, "example": example}}}}
 
 
-def events_body(kind: type[BaseModel], example: dict[str, Any]) -> dict[str, Any]:
-    """The body of a route that takes events in three forms."""
-    described = body(kind, {"events": [example]})
+def _describe_events(document: dict[str, Any], event: EventDescription) -> None:
+    """Say in a document what an event is."""
+    schemas = document["components"]["schemas"]
+    schemas["Event"] = event.schema
+    schemas["EventsBody"]["properties"]["events"] |= {
+        "items": {"$ref": REFERENCE.format(model="Event")},
+        "maxItems": event.most,
+    }
+    for item in document["paths"].values():
+        content = item.get("post", {}).get("requestBody", {}).get("content", {})
+        if NDJSON in content:
+            content[JSON]["example"] = {"events": [event.example]}
+
+
+def events_body(kind: type[BaseModel], _: Any) -> dict[str, Any]:
+    """The body of a route that takes events in three forms; the example comes with the model."""
+    described = body(kind, None)
     described["requestBody"]["content"] |= {
         NDJSON: {"schema": {"type": "string", "description": "One event as a JSON object on each line."}},
         ARROW: {
-            "schema": {"type": "string", "format": "binary", "description": "Columns src, dst, time, features, label."}
+            "schema": {"type": "string", "format": "binary", "description": "A column for every field of an event."}
         },
     }
     return described
 
 
-def openapi_document(routes: Sequence[ScopedRoute], secured: bool) -> dict[str, Any]:
+class EventDescription(NamedTuple):
+    """One event of the model that is served, as JSON Schema and as an example, and how many a request may hold."""
+
+    schema: dict[str, Any]
+    example: dict[str, Any]
+    most: int
+
+
+def openapi_document(routes: Sequence[ScopedRoute], secured: bool, event: EventDescription) -> dict[str, Any]:
     """The whole document."""
     found = get_openapi(title=TITLE, version=__version__, description=ABOUT, routes=routes)
     bodies: list[type[BaseModel]] = [Problem, *(route.body for route in routes if route.body is not None)]
     _, schemas = models_json_schema([(kind, "validation") for kind in bodies], ref_template=REFERENCE)
     found["components"]["schemas"] |= schemas["$defs"]
+    _describe_events(found, event)
     for name in ("HTTPValidationError", "ValidationError"):
         found["components"]["schemas"].pop(name, None)
     if secured:

@@ -4,7 +4,7 @@
     pace        events and slowest batch of each of the last seconds
     latencies   seconds that the latest batches and queries took
 
-Risk is the classifier's probability of the rare label where there is one, else the surprise: 1 - the probability.
+Risk is the classifier's probability of the rare label where there is one, else the surprise: 1 - the score of the link.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -20,31 +20,35 @@ import numpy as np
 
 from tapgnn.events import Floats
 from tapgnn.online.engine.ingest import Outcome, Request
+from tapgnn.online.journal.event_batch import EventBatch, plain_cell
 from tapgnn.online.server.ingest_queue import event_count
+from tapgnn.vocabulary import Id
 
 EVENTS, SECONDS, SAMPLES = 5_000, 120, 2_000
 PERCENTILES = (50, 95, 99)
-ENDS = ("src", "dst")
 
 
 class RecentBatch(NamedTuple):
-    """The columns of a batch, and its probabilities [E] and risks [E] where they are known."""
+    """A batch, and its scores [E] and risks [E] where they are known."""
 
-    columns: Mapping[str, Any]
+    batch: EventBatch
     size: int
-    probabilities: Floats | None
+    scores: Floats | None
     risks: Floats | None
 
-    def event(self, row: int) -> dict[str, Any]:
-        """One event, ready for JSON."""
-        src, dst = (name if isinstance(name, str) else int(name) for name in (self.columns[e][row] for e in ENDS))
-        probability, risk = (None if scores is None else float(scores[row]) for scores in self[2:])
+    def event(self, row: int, own: Callable[[Sequence[Id]], list[Id]]) -> dict[str, Any]:
+        """One event, ready for JSON, with the user's own ids."""
+        batch = self.batch
+        src, dst = own([batch.ids[batch.src[row]], batch.ids[batch.dst[row]]])
+        score, risk = (None if scores is None else float(scores[row]) for scores in self[2:])
         return {
             "src": src,
             "dst": dst,
-            "time": float(self.columns["time"][row]),
-            "probability": probability,
+            "time": float(batch.time[row]),
+            "score": score,
+            "probability": score,
             "risk": risk,
+            "columns": {name: plain_cell(cells[row]) for name, cells in batch.columns.items()},
         }
 
 
@@ -53,6 +57,7 @@ class RecentActivity:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
+        self.own_ids: Callable[[Sequence[Id]], list[Id]] = list
         self._lock = threading.Lock()
         self._batches: deque[RecentBatch] = deque()
         self._kept = 0
@@ -68,7 +73,7 @@ class RecentActivity:
         risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
         spent = time.perf_counter() - request.arrived
         with self._lock:
-            self._batches.append(RecentBatch(cast(Mapping[str, Any], request.events), size, probabilities, risks))
+            self._batches.append(RecentBatch(cast(EventBatch, request.events), size, probabilities, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:
                 self._kept -= self._batches.popleft().size
@@ -95,7 +100,7 @@ class RecentActivity:
         with self._lock:
             batches = list(self._batches)
         rows = ((batch, row) for batch in reversed(batches) for row in reversed(range(batch.size)))
-        return [batch.event(row) for batch, row in islice(rows, count)]
+        return [batch.event(row, self.own_ids) for batch, row in islice(rows, count)]
 
     def riskiest(self, count: int) -> list[dict[str, Any]]:
         """The latest events with the highest risk."""
@@ -107,7 +112,8 @@ class RecentActivity:
         owner = np.repeat(np.arange(len(batches)), [batch.size for batch in batches])
         first = np.concatenate([[0], np.cumsum([batch.size for batch in batches])])
         best = np.argsort(-risks, kind="stable")[:count]
-        return [batches[owner[place]].event(int(place - first[owner[place]])) for place in best]
+        picked = ((batches[owner[place]], int(place - first[owner[place]])) for place in best)
+        return [batch.event(row, self.own_ids) for batch, row in picked]
 
     def pace(self) -> list[dict[str, float]]:
         """Events of each of the last seconds, oldest first; the present second is left out."""

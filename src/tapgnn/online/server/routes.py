@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterator
-from functools import partial
+from functools import cached_property, partial
 from inspect import getdoc
 from time import perf_counter
 from typing import Annotated, Any
@@ -15,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from starlette.responses import Response
 
 from tapgnn import __version__
+from tapgnn.data.schema import ROLES
+from tapgnn.errors import QueryError
 from tapgnn.model import Config
 from tapgnn.online.answers import BatchReceipt, Explanation, ScoredBatch
 from tapgnn.online.engine.ingest import Outcome, Receipt
@@ -41,19 +43,29 @@ class Routes:
 
     def __init__(self, service: Service, config: Config) -> None:
         self.service, self.config = service, config
-        settings = service.settings
-        self.parser = EventParser(config.edge_features, settings.events, settings.limits.body)
+
+    @cached_property
+    def parser(self) -> EventParser:
+        """The parser of events by the schema of the model; an error until the engine is open."""
+        settings = self.service.settings
+        return EventParser(self.service.queue.engine.rows, settings.events, settings.limits.body)
+
+    def example(self) -> dict[str, Any]:
+        """An event that can be sent."""
+        schema = self.parser.rows.schema
+        event: dict[str, Any] = {schema.src: "a00001", schema.dst: "m0001"}
+        event[schema.time] = self.config.origin + 2 * self.config.span
+        examples = {"number": 1.0, "category": "text", "boolean": True}
+        return event | {name: examples[kind] for name, kind in schema.columns.items()}
 
     def routes(self) -> Iterator[ScopedRoute]:
         """All routes, each with its scope and its description."""
-        event: dict[str, Any] = {"src": "a00001", "dst": "m0001", "time": self.config.origin + 2 * self.config.span}
-        if self.config.edge_features:
-            event["features"] = [0.0] * self.config.edge_features
-        pair, events = {"src": "a00001", "dst": "m0001"}, self.parser.body
+        pair, events = {"src": "a00001", "dst": "m0001"}, schemas.EventsBody
         query, read, undo = self._query, self.service.read, self.service.undo
         table: tuple[tuple[str, Access, Runner | None, Callable[..., Any], type[BaseModel] | None, Any, Any], ...] = (
-            ("/events", "write", None, self.observe, events, event, BatchReceipt),
-            ("/score-then-observe", "write", None, self.score_then_observe, events, event, ScoredBatch),
+            ("/events", "write", None, self.observe, events, None, BatchReceipt),
+            ("/score-then-observe", "write", None, self.score_then_observe, events, None, ScoredBatch),
+            ("/classify", "read", None, self.classify, events, None, schemas.ClassifyResponse),
             ("/score", "read", query, self.score, schemas.ScoreBody, {"pairs": [pair]}, schemas.ScoreResponse),
             ("/embed", "read", query, self.embed, schemas.EmbedBody, {"nodes": ["a00001"]}, schemas.EmbedResponse),
             ("/rank", "read", query, self.rank, schemas.RankBody, {"src": "a00001", "k": 5}, schemas.RankResponse),
@@ -99,8 +111,8 @@ class Routes:
         outcome = await self._observe(request, producer, sequence, score=True)
         scored = None if outcome.receipt.duplicate else outcome.probabilities
         risks = None if scored is None or outcome.risks is None else outcome.risks.tolist()
-        probabilities = [] if scored is None else scored.tolist()
-        return _json(ScoredBatch(probabilities, risks, _receipt(outcome.receipt)))
+        scores = [] if scored is None else scored.tolist()
+        return _json(ScoredBatch(scores, risks, _receipt(outcome.receipt), scores))
 
     async def _observe(
         self, request: Request, producer: str | None, sequence: int | None, score: bool = False
@@ -108,8 +120,18 @@ class Routes:
         _check_query(request, ("producer", "sequence"))
         if (producer is None) != (sequence is None):
             raise HTTPProblemError(422, "producer and sequence belong together; give both, or neither")
-        columns = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
-        return await self.service.observe(columns, producer, sequence, score)
+        batch = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
+        return await self.service.observe(batch, producer, sequence, score)
+
+    async def classify(self, request: Request) -> Response:
+        """The predicted risk of events as if they happened next; nothing is taken in."""
+        _check_query(request, ())
+        batch = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
+        engine = self.service.queue.engine
+        if not engine.has_classifier:
+            raise QueryError("the model has no classifier; train one with 'tapgnn fit --classify'")
+        risks = await self._query(partial(engine.classify, batch))
+        return _json({"risks": risks.tolist()})
 
     def retract(self, body: schemas.RetractBody) -> dict[str, Any]:
         """Undo one event: the model is then as if it had never come, and the journal holds no trace of it.
@@ -123,19 +145,21 @@ class Routes:
         return {"events": self.service.queue.engine.erase(body.node)}
 
     def score(self, body: schemas.ScoreBody) -> dict[str, Any]:
-        """The probability of links, now or at a later time."""
+        """The scores of links, now or at a later time: the chance of each against one random destination."""
         engine, pairs = self.service.queue.engine, body.pairs
         with engine.live() as live:
             src, dst = ([pair[end] for pair in pairs] for end in ("src", "dst"))
             times = np.array([_time(pair.get("time"), live) for pair in pairs])
-            return {"probabilities": engine.score(src, dst, times).tolist(), "time": live.now}
+            scores = engine.score(src, dst, times).tolist()
+            return {"scores": scores, "probabilities": scores, "time": live.now}
 
     def embed(self, body: schemas.EmbedBody) -> dict[str, Any]:
         """Embeddings of nodes, now or at a later time; a node never seen gets that of a new node."""
         engine = self.service.queue.engine
         with engine.live() as live:
             time = _time(body.time, live)
-            known = (live.model.vocabulary.rows(body.nodes) >= 0).tolist()
+            names = live.model.vocabulary
+            known = (names.rows(engine.node_ids.nodes(body.nodes, names.__contains__)) >= 0).tolist()
             return {"embeddings": engine.embed(body.nodes, time).tolist(), "known": known, "time": time}
 
     def rank(self, body: schemas.RankBody) -> dict[str, Any]:
@@ -144,7 +168,7 @@ class Routes:
         with engine.live() as live:
             time = _time(body.time, live)
             best = engine.rank(body.src, time, body.k, body.candidates)
-            found = [{"dst": name, "probability": probability} for name, probability in best]
+            found = [{"dst": name, "score": score, "probability": score} for name, score in best]
             return {"src": body.src, "time": time, "destinations": found}
 
     def explain(self, body: schemas.ExplainBody) -> Explanation:
@@ -153,7 +177,7 @@ class Routes:
 
     def node(self, body: schemas.NodeBody) -> dict[str, Any]:
         """A node's card: its history, how its embedding moved, similar nodes, suggested links."""
-        return self.service.insights.card(body.node)
+        return self.service.insights.card(body.node, body.role)
 
     def map(self) -> dict[str, Any]:
         """Where the recently active nodes are on the principal plane of their embeddings."""
@@ -178,13 +202,20 @@ class Routes:
     def model(self) -> dict[str, Any]:
         """The model that is served, the limits of requests, and the status of the engine."""
         config, settings, status = self.config, self.service.settings, self.service.status()
+        fields = self.parser.rows.fields
+        schema = fields.schema
         return {
             "version": __version__,
             "model": status["model"],
             "kernel": config.kernel,
             "layers": config.layers,
             "width": config.width,
-            "features": config.edge_features,
+            "features": len(fields.features or ()),
+            "event": schema.json_schema(),
+            "roles": {role: getattr(schema, role) for role in ROLES},
+            "columns": dict(schema.columns),
+            "bipartite": schema.bipartite,
+            "time_unit": schema.time_unit,
             "unit": config.unit,
             "classifier": self.service.queue.engine.has_classifier,
             "limits": {"body": settings.limits.body, "events": settings.events, "queue": settings.queue},

@@ -1,19 +1,19 @@
 """Request and response bodies as types; validation and the OpenAPI document both come from them.
 
 Requests are strict: a number is not a string, a boolean is not a number, an unknown field is an error, and nothing is
-infinite. Events have as many features as the model that is served.
+infinite. The bodies of events come from the schema of the model, in `event_schema`.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, create_model, with_config
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, with_config
 from pydantic_core import CoreSchema, core_schema
 from typing_extensions import TypedDict
 
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
-from tapgnn.online.journal.event_batch import FEATURE_LIMIT, ID_LENGTH
+from tapgnn.online.journal.cell_conversion import ID_LENGTH
 
 LARGEST_TIME = 2.0**53
 MOST_QUERIES = 10_000
@@ -41,7 +41,9 @@ Time = Annotated[
 ]
 QueryTime = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
 Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
-Feature = Annotated[float, Field(ge=-FEATURE_LIMIT, le=FEATURE_LIMIT)]
+
+
+Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
 
 
 class RequestBody(BaseModel):
@@ -50,19 +52,10 @@ class RequestBody(BaseModel):
     model_config = STRICT
 
 
-def events_body(width: int, most: int) -> Any:
-    """The body of /v1/events: at most so many events with `width` features; a model without features takes none."""
-    fields: dict[str, Any] = {
-        "src": NodeId,
-        "dst": NodeId,
-        "time": Time,
-        "label": NotRequired[Annotated[Whole, Field(description="The label of the event, where it is already known.")]],
-    }
-    if width:
-        fields["features"] = Annotated[list[Feature], Field(min_length=width, max_length=width)]
-    event: Any = with_config(STRICT)(TypedDict("Event", fields))  # type: ignore[operator]
-    rows = Annotated[list[event], Field(min_length=1, max_length=most)]
-    return create_model("EventsBody", __config__=STRICT, events=(rows, ...))
+class EventsBody(RequestBody):
+    """Events; each is one row of the table that the model was fitted on, as `/v1/model` describes it."""
+
+    events: Annotated[list[dict[str, Any]], Field(min_length=1)]
 
 
 @with_config(STRICT)
@@ -107,9 +100,10 @@ class ExplainBody(RequestBody):
 
 
 class NodeBody(RequestBody):
-    """A node whose card is wanted."""
+    """A node whose card is wanted, on one side of a table of two kinds of nodes."""
 
     node: NodeId
+    role: Literal["src", "dst"] | None = None
 
 
 class RetractBody(RequestBody):
@@ -137,6 +131,12 @@ class Problem(BaseModel):
     ] = "about:blank"
 
 
+class ClassifyResponse(TypedDict):
+    """Predicted probabilities of the rare label."""
+
+    risks: list[float]
+
+
 class UndoResponse(TypedDict):
     """What was undone."""
 
@@ -144,9 +144,10 @@ class UndoResponse(TypedDict):
 
 
 class ScoreResponse(TypedDict):
-    """Probabilities of links."""
+    """Scores of links: the chance of each against one random destination."""
 
-    probabilities: list[float]
+    scores: list[float]
+    probabilities: Annotated[list[float], Field(description="The same as scores.", deprecated=True)]
     time: Annotated[float, Field(description="The time of pairs without one.")]
 
 
@@ -159,10 +160,11 @@ class EmbedResponse(TypedDict):
 
 
 class Destination(TypedDict):
-    """A node and the probability of the link to it."""
+    """A node and the score of the link to it."""
 
     dst: str | int
-    probability: float
+    score: float
+    probability: Annotated[float, Field(description="The same as score.", deprecated=True)]
 
 
 class RankResponse(TypedDict):
@@ -184,11 +186,13 @@ class TimedLink(TypedDict):
 class RecentEvent(TimedLink):
     """A recent event and its scores from before the model learnt of it."""
 
-    probability: float | None
+    score: float | None
+    probability: Annotated[float | None, Field(description="The same as score.", deprecated=True)]
     risk: Annotated[
         float | None,
-        Field(description="Predicted probability of the rare label; without a classifier, 1 - probability."),
+        Field(description="Predicted probability of the rare label; without a classifier, 1 - score."),
     ]
+    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
 
 
 class ActivitySecond(TypedDict):
@@ -218,12 +222,14 @@ class NodeEvent(TimedLink):
     """A past event of a node; drift is 1 - cosine of its embedding after the event with the present one."""
 
     drift: float
+    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
 
 
 class Neighbour(TypedDict):
     """A node with a similar embedding; similarity is the cosine."""
 
     node: str | int
+    role: Role
     similarity: float
 
 
@@ -231,6 +237,7 @@ class NodeResponse(TypedDict):
     """The card of a node."""
 
     node: str | int
+    role: Role
     time: float
     as_source: int
     as_destination: int
@@ -243,6 +250,7 @@ class MapNode(TypedDict):
     """A node on the map."""
 
     node: str | int
+    role: Role
     x: float
     y: float
     sent: int
@@ -264,7 +272,12 @@ class ModelResponse(TypedDict):
     kernel: str
     layers: int
     width: int
-    features: Annotated[int, Field(description="The number of features that each event must have.")]
+    features: Annotated[int, Field(description="How long `features` is, for a model of plain features f0, f1, ...")]
+    event: Annotated[dict[str, Any], Field(description="One event as JSON Schema.")]
+    roles: Annotated[dict[str, str | None], Field(description="The column of src, dst, time, label and id.")]
+    columns: Annotated[dict[str, str], Field(description="The kind of each other column: number, category, boolean.")]
+    bipartite: Annotated[bool, Field(description="Whether sources and destinations are two kinds of things.")]
+    time_unit: Annotated[str, Field(description="What a time that is a number counts.")]
     unit: Annotated[float, Field(description="The time resolution of the model, in the unit of its log.")]
     classifier: bool
     limits: dict[str, int]

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from tapgnn.errors import OverloadError, TapgnnError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.ingest import Outcome, Request
 from tapgnn.online.engine.warm_up import warm_up
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.record import Offset
 from tapgnn.online.server.ingest_queue import IngestQueue
 from tapgnn.online.server.middleware import Limits
@@ -89,6 +90,7 @@ class Service:
             with engine.live() as live:
                 warm_up(live.model, live.live_state.start.classifier)
             self._insights = NodeInsights(engine, self.settings.window)
+            self.activity.own_ids = engine.node_ids.own
         except BaseException:
             engine.close()
             raise
@@ -115,10 +117,10 @@ class Service:
     def _follow(self, source: EventSource, engine: Engine) -> None:
         """Read a source; one that fails stops the server, because its events would be missing."""
 
-        def deliver(columns: Mapping[str, Any], offset: Offset | None) -> None:
-            self.queue.submit_and_wait(self._request(columns, offset=offset), self._stop)
+        def deliver(batch: EventBatch, offset: Offset | None) -> None:
+            self.queue.submit_and_wait(self._request(batch, offset=offset), self._stop)
 
-        source.run(deliver, engine.offsets(), self._stop)
+        source.run(deliver, engine.offsets(), self._stop, engine.rows)
         _log.info("source ended", extra={"fields": {"source": source.name}})
 
     def close(self) -> None:
@@ -144,23 +146,21 @@ class Service:
             raise TapgnnError("the window of recent events is not there yet; retry")
         return self._insights
 
-    async def observe(
-        self, columns: Mapping[str, Any], producer: str | None, sequence: int | None, score: bool
-    ) -> Outcome:
+    async def observe(self, batch: EventBatch, producer: str | None, sequence: int | None, score: bool) -> Outcome:
         """Queue a batch and wait until it is durable and applied."""
-        return await asyncio.wrap_future(self.queue.submit(self._request(columns, producer, sequence, score=score)))
+        return await asyncio.wrap_future(self.queue.submit(self._request(batch, producer, sequence, score=score)))
 
     def _request(
         self,
-        columns: Mapping[str, Any],
+        batch: EventBatch,
         producer: str | None = None,
         sequence: int | None = None,
         offset: Offset | None = None,
         score: bool = False,
     ) -> Request:
         """A batch whose outcome is recorded, scored where it is asked for or the page has a budget for it."""
-        score = score or self._takes_from_budget(len(columns["time"]))
-        request = Request(columns, producer, sequence, offset, score, score and self.queue.engine.has_classifier)
+        score = score or self._takes_from_budget(len(batch))
+        request = Request(batch, producer, sequence, offset, score, score and self.queue.engine.has_classifier)
         request.answer.add_done_callback(partial(self._record, request))
         return request
 

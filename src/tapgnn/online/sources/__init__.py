@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
+from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.journal.record import Offset
 
-Deliver = Callable[[Mapping[str, Any], Offset | None], None]
+Deliver = Callable[[EventBatch, Offset | None], None]
 Offsets = Mapping[tuple[str, int], int]
 
 
@@ -24,5 +26,8 @@ class EventSource(Protocol):
     lag: int | None
     """How much is waiting (bytes, messages), None where it is unknown."""
 
-    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
-        """Deliver what comes after `offsets`; `deliver` returns when a batch is durable, and raises if refused."""
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event, rows: RowReader) -> None:
+        """Deliver what comes after `offsets`, read by `rows`.
+
+        `deliver` returns when a batch is durable, and raises if it is refused.
+        """

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tapgnn.errors import DataError
+from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.sources import Deliver, Offsets
 from tapgnn.online.sources.line_parser import LineParser
 
@@ -38,11 +39,13 @@ class FileSource:
             raise DataError(
                 f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file with one of these extensions"
             )
-        self._parser: Callable[[], LineParser] = lambda: LineParser(self.path.name, found, skip_bad_rows)
+        self._parser: Callable[[RowReader], LineParser] = lambda rows: LineParser(
+            self.path.name, found, rows, skip_bad_rows
+        )
         self._pause = pause
         self.lag: int | None = None
 
-    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event, rows: RowReader) -> None:
         """Follow the file, across rotations, until told to stop."""
         known = dict(offsets)
         while not stop.is_set():
@@ -54,13 +57,17 @@ class FileSource:
             except OSError as error:
                 raise DataError(f"{self.path} cannot be read ({error.strerror}); check the file") from None
             with stream:
-                self._follow(stream, deliver, known, stop)
+                self._follow(stream, self._parser(rows), deliver, known, stop)
 
     def _follow(
-        self, stream: BinaryIO, deliver: Deliver, known: dict[tuple[str, int], int], stop: threading.Event
+        self,
+        stream: BinaryIO,
+        parser: LineParser,
+        deliver: Deliver,
+        known: dict[tuple[str, int], int],
+        stop: threading.Event,
     ) -> None:
         """Read one file until it is replaced or truncated."""
-        parser = self._parser()
         start = self._start(stream, parser, stop)
         if start is None:
             return
@@ -87,11 +94,11 @@ class FileSource:
                 continue
             lines, rest = rest[:cut].split(b"\n")[:-1], rest[cut:]
             at += cut
-            columns = parser.parse(lines, number)
+            batch = parser.parse(lines, number)
             number += len(lines)
             known[self.name, identity] = at
-            if columns is not None:
-                deliver(columns, (self.name, identity, at))
+            if batch is not None:
+                deliver(batch, (self.name, identity, at))
 
     def _resume(self, stream: BinaryIO, begin: int, identity: int, known: Offsets) -> int:
         """How far this very file was read before; its first event where it was not, or was truncated since."""
@@ -142,10 +149,11 @@ class StreamSource:
     lag: int | None = None
 
     def __init__(self, stream: BinaryIO, format: str = "jsonl", skip_bad_rows: bool = False) -> None:
-        self._stream, self._parser = stream, LineParser(self.name, format, skip_bad_rows)
+        self._stream, self._format, self._skip = stream, format, skip_bad_rows
 
-    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event, rows: RowReader) -> None:
         """Read to the end; a last line without a line end counts."""
+        parser = LineParser(self.name, self._format, rows, self._skip)
         number, rest = 1, b""
         # read1 gives what is there, so that a line is not kept waiting for a full block.
         read = getattr(self._stream, "read1", self._stream.read)
@@ -158,13 +166,13 @@ class StreamSource:
             if not cut and len(rest) > LONGEST_LINE:
                 raise DataError(f"{self.name} line {number}: the line is too long; one event per line is expected")
             lines, rest = rest[:cut].removesuffix(b"\n").split(b"\n") if cut else [], rest[cut:]
-            if lines and self._parser.needs_header:
-                self._parser.read_header(lines.pop(0).rstrip(b"\r"))
+            if lines and parser.needs_header:
+                parser.read_header(lines.pop(0).rstrip(b"\r"))
                 number += 1
-            columns = self._parser.parse(lines, number) if lines else None
+            batch = parser.parse(lines, number) if lines else None
             number += len(lines)
-            if columns is not None:
-                deliver(columns, None)
+            if batch is not None:
+                deliver(batch, None)
             if not block:
                 return
 

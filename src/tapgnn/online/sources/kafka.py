@@ -13,6 +13,7 @@ from time import monotonic
 from typing import Any
 
 from tapgnn.errors import ConfigError, DataError
+from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.sources import Deliver, Offsets
 from tapgnn.online.sources.line_parser import LineParser
 
@@ -47,7 +48,7 @@ class KafkaSource:
         self._options, self._patience, self._refresh = options or {}, patience, refresh
         self.lag: int | None = None
 
-    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+    def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event, rows: RowReader) -> None:
         """Follow the topic until told to stop."""
         kafka = self._kafka
         settings = {
@@ -64,11 +65,13 @@ class KafkaSource:
         except kafka.KafkaException as error:
             raise ConfigError(f"Kafka rejects these settings: {error.args[0].str()}; check --kafka-option") from None
         try:
-            self._follow(consumer, deliver, offsets, stop)
+            self._follow(consumer, rows, deliver, offsets, stop)
         finally:
             consumer.close()
 
-    def _follow(self, consumer: Any, deliver: Deliver, offsets: Offsets, stop: threading.Event) -> None:
+    def _follow(
+        self, consumer: Any, rows: RowReader, deliver: Deliver, offsets: Offsets, stop: threading.Event
+    ) -> None:
         """Read all partitions, and look for new ones from time to time."""
         next_offset: dict[int, int | None] = {}
         parsers: dict[int, LineParser] = {}
@@ -76,14 +79,14 @@ class KafkaSource:
         while not stop.is_set():
             if not next_offset.keys() >= set(found):
                 next_offset |= {part: offsets.get((self.name, part)) for part in found if part not in next_offset}
-                parsers = {part: parsers.get(part) or self._parser(part) for part in next_offset}
+                parsers = {part: parsers.get(part) or self._parser(part, rows) for part in next_offset}
                 self._assign(consumer, next_offset)
             self._poll(consumer, parsers, next_offset, deliver)
             if monotonic() >= due:
                 found, due = self._partitions_now(consumer, found), monotonic() + self._refresh
 
-    def _parser(self, part: int) -> LineParser:
-        return LineParser(f"{self.topic}[{part}]", "jsonl", self._skip, "offset")
+    def _parser(self, part: int, rows: RowReader) -> LineParser:
+        return LineParser(f"{self.topic}[{part}]", "jsonl", rows, self._skip, "offset")
 
     def _assign(self, consumer: Any, next_offset: dict[int, int | None]) -> None:
         """Read these partitions from these offsets; what was prefetched is fetched again."""
@@ -127,9 +130,9 @@ class KafkaSource:
         for part, messages in sorted(arrived.items()):
             values = [message.value() or b"" for message in messages]
             at[part] = messages[-1].offset() + 1
-            columns = parsers[part].parse(values, messages[0].offset())
-            if columns is not None:
-                deliver(columns, (self.name, part, messages[-1].offset() + 1))
+            batch = parsers[part].parse(values, messages[0].offset())
+            if batch is not None:
+                deliver(batch, (self.name, part, messages[-1].offset() + 1))
         self.lag = self._behind(consumer, at)
 
     def _behind(self, consumer: Any, at: dict[int, int | None]) -> int:

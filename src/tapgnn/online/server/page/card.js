@@ -1,17 +1,17 @@
 // A node's card: embedding drift, suggested links, similar nodes, recent events, and why a link has its score.
 
 import { ask } from "./request.js";
-import { count, make, meter, moment, node, percent, shortMoment } from "./format.js";
+import { cells, count, make, meter, moment, node, percent, shortMoment } from "./format.js";
 import { line } from "./charts.js";
 
 const at = (id) => document.getElementById(id);
 let shown = null;
 let before = null;
 
-export async function openCard(id) {
-  const card = await ask("/v1/node", { node: id });
+export async function openCard(id, role = null) {
+  const card = await ask("/v1/node", role === null ? { node: id } : { node: id, role });
   before = before ?? document.activeElement;
-  shown = id;
+  shown = id = card.node;
   at("card-title").textContent = String(id);
   at("card-counts").textContent = `${count(card.as_source)} events as source, ${count(card.as_destination)} as destination`;
   at("card").hidden = false;
@@ -20,10 +20,10 @@ export async function openCard(id) {
   at("card-suggested").replaceChildren(...card.suggested.map((link) => suggestion(id, link)));
   if (!card.suggested.length) at("card-suggested").append(make("li", { class: "hint" }, "none"));
   at("card-nearest").replaceChildren(
-    ...card.nearest.map((other) => make("li", {}, node(other.node), meter(other.similarity), make("span"))),
+    ...card.nearest.map((other) => make("li", {}, node(other.node, other.role), meter(other.similarity), make("span"))),
   );
   if (!card.nearest.length) at("card-nearest").append(make("li", { class: "hint" }, "none among recently active nodes"));
-  at("card-history").replaceChildren(...card.events.slice().reverse().map((event) => past(id, event)));
+  at("card-history").replaceChildren(...card.events.slice().reverse().map((event) => past(card, event)));
   if (!card.events.length) at("card-history").append(make("li", { class: "hint" }, "no events in the window"));
   at("why").hidden = true;
   at("card-title").focus();
@@ -54,13 +54,15 @@ function showDrift(events) {
 function suggestion(id, link) {
   const why = make("button", { type: "button", class: "ask", "aria-pressed": "false" }, "why?");
   why.addEventListener("click", () => explain(id, link.dst, why));
-  return make("li", {}, node(link.dst), meter(link.probability), why);
+  return make("li", {}, node(link.dst, "dst"), meter(link.score), why);
 }
 
-function past(id, event) {
-  const out = event.src === id;
-  const other = out ? event.dst : event.src;
-  return make("li", {}, make("span", {}, moment(event.time)), make("span", { class: "hint" }, out ? "→ to" : "← from"), node(other));
+function past(card, event) {
+  const out = card.role === null ? event.src === card.node : card.role === "src";
+  const other = out ? node(event.dst, "dst") : node(event.src, "src");
+  const when = make("span", {}, moment(event.time));
+  const about = make("span", { class: "hint columns" }, cells(event.columns));
+  return make("li", {}, when, make("span", { class: "hint" }, out ? "→ to" : "← from"), other, about);
 }
 
 export async function explain(src, dst, pressed) {
@@ -76,9 +78,9 @@ export async function explain(src, dst, pressed) {
     return;
   }
   if (shown === null) return;
-  at("why-title").textContent = `Why ${percent(found.probability)} for ${src} → ${dst}?`;
+  at("why-title").textContent = `Why a score of ${percent(found.probability)} for ${src} → ${dst}?`;
   at("why-summary").textContent = found.causes.length
-    ? `Effect of each past event on the score, and the probability without it; ${count(found.events_in_window)} of ${count(found.events_in_total)} events are in the window.`
+    ? `Effect of each past event on the score, and the score without it; ${count(found.events_in_window)} of ${count(found.events_in_total)} events are in the window.`
     : "No past event of these two nodes is in the window.";
   at("why-causes").replaceChildren(...found.causes.map(cause));
   at("why").hidden = false;
@@ -96,7 +98,7 @@ function cause(found) {
     make(
       "div",
       { class: "what" },
-      make("span", {}, node(found.src), " → ", node(found.dst)),
+      make("span", {}, node(found.src, "src"), " → ", node(found.dst, "dst")),
       make("span", { class: "amount" }, rough + amount),
     ),
     make("div", { class: "shares", "aria-hidden": "true" }, bar),

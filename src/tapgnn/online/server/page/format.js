@@ -30,6 +30,13 @@ export function percent(value) {
   return value >= 0.995 && value < 1 ? "> 99 %" : value <= 0.005 && value > 0 ? "< 1 %" : `${Math.round(value * 100)} %`;
 }
 
+// The columns of an event, those that are there.
+export function cells(columns) {
+  const known = Object.entries(columns ?? {}).filter(([, value]) => value !== null);
+  const shown = (value) => (typeof value === "number" ? String(Number(value.toPrecision(6))) : value);
+  return known.map(([name, value]) => `${name} ${shown(value)}`).join(" · ");
+}
+
 export function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -49,9 +56,10 @@ export function draw(tag, attributes = {}, text) {
 }
 
 // A node is opened by a press of its name, wherever it stands.
-export function node(id) {
+// The role, src or dst, tells two nodes with one id apart.
+export function node(id, role = null) {
   const button = make("button", { type: "button", class: "node", title: String(id) }, String(id));
-  button.addEventListener("click", () => document.dispatchEvent(new CustomEvent("open-node", { detail: id })));
+  button.addEventListener("click", () => document.dispatchEvent(new CustomEvent("open-node", { detail: { id, role } })));
   return button;
 }
 

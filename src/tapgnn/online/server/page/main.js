@@ -1,7 +1,7 @@
 // The page: polls the server every second, shows recent activity, and says so when the server is not responding.
 
 import { ask, keepToken } from "./request.js";
-import { count, make, meter, milliseconds, moment, node, shortMoment } from "./format.js";
+import { cells, count, make, meter, milliseconds, moment, node, shortMoment } from "./format.js";
 import { bars } from "./charts.js";
 import { Map2D } from "./map.js";
 import { closeCard, openCard } from "./card.js";
@@ -53,7 +53,9 @@ function recovered() {
 
 function row(event, value, fresh) {
   const when = make("td", { title: moment(event.time) }, shortMoment(event.time));
-  const ends = [event.src, event.dst].map((id) => make("td", {}, node(id)));
+  const ends = [node(event.src, "src"), node(event.dst, "dst")].map((end) => make("td", {}, end));
+  const about = cells(event.columns);
+  if (about) when.title = `${when.title} · ${about}`;
   return make("tr", fresh ? { class: "fresh" } : {}, when, ...ends, make("td", { class: "number" }, value));
 }
 
@@ -67,7 +69,7 @@ function fill(place, rows, empty) {
 function showTables(live) {
   const key = (event) => JSON.stringify([event.src, event.dst, event.time]);
   const first = known.size === 0;
-  const newest = live.newest.map((event) => row(event, meter(event.probability), !first && !known.has(key(event))));
+  const newest = live.newest.map((event) => row(event, meter(event.score), !first && !known.has(key(event))));
   fill(at("newest"), newest, "No events since the server started. Send some to /v1/events, or run tapgnn replay.");
   known = new Set(live.newest.map(key));
   const riskiest = live.riskiest.map((event) => row(event, meter(event.risk, "risk"), false));
@@ -77,7 +79,7 @@ function showTables(live) {
   at("riskiest-title").textContent = live.classifier ? "Highest-risk events" : "Most surprising events";
   at("risk-hint").textContent = live.classifier
     ? "Predicted fraud probability before the model learnt from the event; latest 5,000 events."
-    : "Surprise is 1 − predicted link probability; latest 5,000 events.";
+    : "Surprise is 1 − score of the link; latest 5,000 events.";
   const part = live.total ? Math.floor((100 * live.scored) / live.total) : 100;
   at("scored").textContent = part < 100 ? `${part} % of events were scored; under load, writing takes priority.` : "";
 }
@@ -117,9 +119,9 @@ async function round() {
   }
 }
 
-async function open(id) {
+async function open(id, role = null) {
   try {
-    await openCard(id);
+    await openCard(id, role);
   } catch (refusal) {
     at("map-here").textContent = refusal.message;
     at("wanted").setCustomValidity(refusal.message);
@@ -127,7 +129,7 @@ async function open(id) {
   }
 }
 
-document.addEventListener("open-node", (event) => open(event.detail));
+document.addEventListener("open-node", (event) => open(event.detail.id, event.detail.role));
 at("card-close").addEventListener("click", closeCard);
 at("wanted").addEventListener("input", () => at("wanted").setCustomValidity(""));
 at("find").addEventListener("submit", async (event) => {

@@ -24,7 +24,7 @@ export class Map2D {
     this.empty.toggleAttribute("hidden", nodes.length > 0);
     this.empty.textContent = nodes.length ? "" : "The map appears once events arrive.";
     nodes.forEach((node, rank) => {
-      const key = JSON.stringify(node.node);
+      const key = JSON.stringify([node.node, node.role]);
       seen.add(key);
       let spot = this.spots.get(key);
       if (!spot) spot = this.add(key, node.node);
@@ -59,7 +59,7 @@ export class Map2D {
   }
 
   open(key) {
-    document.dispatchEvent(new CustomEvent("open-node", { detail: this.spots.get(key).node.node }));
+    document.dispatchEvent(new CustomEvent("open-node", { detail: { id: this.spots.get(key).node.node, role: this.spots.get(key).node.role } }));
   }
 
   say(key) {
