@@ -287,8 +287,8 @@ def test_statistics_are_encoded_the_same_in_plain_torch(data):
     node, time, encoder = np.arange(-1, len(events.vocabulary)), float(events.time[-1]), model.statistics
     for past in (model.past(trace, node, time), model.past(state, node, time + 2.0)):
         found = past.tensors()
-        asked = (model.backend.pick(found.statistics), found.time, found.seen)
-        encoder.calibrate(encoder.plain(*asked))
+        asked = (model.backend.pick(found.statistics), found.partners, found.time, found.seen)
+        encoder.calibrate(encoder.plain(asked[0], model.backend.pick(found.partners), found.time, found.seen))
         for found, plain in zip(*(form(encoder, *asked) for form in ENCODERS), strict=True):
             torch.testing.assert_close(found, plain, rtol=1e-8, atol=1e-8)
 

@@ -12,11 +12,12 @@ import pytest
 import torch
 
 from tapgnn import Config, Events, Model
-from tapgnn.data.negatives import NegativeSampler
+from tapgnn.data.negatives import NegativeSampler, rng_for
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.training import link_prediction
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, validation_auc
+from tapgnn.training.negative_mixture import Drawn
 from tapgnn.training.stream_scoring import represent_along, score_along
 
 from ..streams import tiny_model
@@ -187,8 +188,14 @@ def test_a_step_touches_only_the_vectors_of_its_chunk():
     run._step(chunk, run.model.empty_state())
     moved = (run.model.inputs.vectors.weight.detach() != before).any(dim=1).nonzero().flatten().tolist()
     assert set(moved) <= {0, int(chunk.src[0]) + 1, int(chunk.dst[0]) + 1} | {
-        row + 1 for row in NegativeSampler(run.train).draw(chunk.src, chunk.dst, np.random.default_rng(0))[:, 0]
+        row + 1 for row in run.negatives.draw(0, chunk, rng_for(0, "training")).dst.ravel()
     }
+
+
+def plain_negatives(dst):
+    """Drawn from all candidates, without events of the past."""
+    nothing = np.empty(0, dtype=np.int64)
+    return Drawn(dst, np.zeros((1 + dst.shape[1], len(dst))), np.ones(dst.shape, dtype=bool), *[nothing] * 3, 0.0)
 
 
 def test_only_warm_queries_count_unless_cold_ones_are_given_a_weight():
@@ -197,8 +204,8 @@ def test_only_warm_queries_count_unless_cold_ones_are_given_a_weight():
     trace, _ = model.advance(log, model.empty_state())
     negatives = np.array([[2], [2], [1]])
 
-    def loss(events, drawn, cold):
-        return float(link_loss(model, trace, events, drawn, cold).detach())
+    def loss(events, dst, cold):
+        return float(link_loss(model, trace, events, plain_negatives(dst), cold).detach())
 
     assert loss(log.slice(0, 1), negatives[:1], 0.0) == 0.0
     assert loss(log.slice(0, 1), negatives[:1], 1.0) > 0.0
@@ -213,7 +220,8 @@ def test_the_loss_of_several_negatives_is_the_mean_of_their_losses():
     trace, _ = model.advance(chunk, state)
     drawn = NegativeSampler(log).draw(chunk.src, chunk.dst, np.random.default_rng(0), 3)
     together, *apart = (
-        float(link_loss(model, trace, chunk, rows, 1.0).detach()) for rows in (drawn, *drawn.T[:, :, None])
+        float(link_loss(model, trace, chunk, plain_negatives(rows), 1.0).detach())
+        for rows in (drawn, *drawn.T[:, :, None])
     )
     assert together == pytest.approx(np.mean(apart), rel=1e-6)
 
@@ -242,6 +250,7 @@ def test_scores_along_a_stream_do_not_depend_on_the_chunks(chunk):
         ({"epochs": 0}, "epochs must be at least 1"),
         ({"learning_rate": 0.0}, "learning_rate must be positive"),
         ({"cold_weight": 2.0}, "cold_weight must lie"),
+        ({"met_share": 1.0}, "met_share must lie"),
     ],
 )
 def test_wrong_settings_are_refused(changes, words):

@@ -20,7 +20,12 @@ from tapgnn.compiled.projection_fused import JoinWeights, join_rows, plain_join_
 from tapgnn.compiled.row_lookup import Rows, pick, plain_pick, plain_replace_rows, replace_rows
 from tapgnn.kernels.attention import softmax_mean
 from tapgnn.kernels.flow import Flow, Scans
-from tapgnn.model.features.statistics_encoder import StatisticsEncoder, encode_statistics
+from tapgnn.model.features.recent_partners import find_pair_facts, plain_pair_facts
+from tapgnn.model.features.statistics_encoder import (
+    StatisticsEncoder,
+    encode_statistics,
+    plain_encode_statistics,
+)
 from tapgnn.model.features.walk_sketch import (
     Sketching,
     compare_sketches,
@@ -38,9 +43,10 @@ class Backend:
     scans: Scans
     pick: Callable[[Rows], Tensor]
     replace_rows: Callable[..., None]
-    encode_statistics: Callable[[StatisticsEncoder, Tensor, Tensor, Tensor], tuple[Tensor, Tensor]]
+    encode_statistics: Callable[[StatisticsEncoder, Tensor, Rows, Tensor, Tensor], tuple[Tensor, Tensor]]
     propagate_sketches: Callable[[Flow, Tensor, Tensor, Sketching], Tensor]
     compare_sketches: Callable[[Rows, Tensor, int, Sketching], Tensor]
+    pair_facts: Callable[[Rows, Tensor, Tensor, Tensor, int, float, int], Tensor]
     join_rows: Callable[[Rows, Tensor, JoinWeights], Tensor]
     weigh_pairs: Callable[[Tensor, int, Tensor], Tensor]
 
@@ -57,6 +63,7 @@ COMPILED = Backend(
     encode_statistics=encode_statistics,
     propagate_sketches=propagate_sketches,
     compare_sketches=compare_sketches,
+    pair_facts=find_pair_facts,
     join_rows=join_rows,
     weigh_pairs=weigh_pairs,
 )
@@ -66,9 +73,10 @@ PLAIN = Backend(
     scans=Scans(scan_plain.scan_sum, scan_plain.scan_max, scan_plain.gather_sum),
     pick=plain_pick,
     replace_rows=plain_replace_rows,
-    encode_statistics=StatisticsEncoder.forward,
+    encode_statistics=plain_encode_statistics,
     propagate_sketches=plain_propagate_sketches,
     compare_sketches=plain_compare_sketches,
+    pair_facts=plain_pair_facts,
     join_rows=plain_join_rows,
     weigh_pairs=plain_weigh_pairs,
 )

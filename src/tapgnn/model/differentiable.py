@@ -21,7 +21,7 @@ from tapgnn.model.features.event_facts import event_facts
 from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statistics, read_clocks
 from tapgnn.model.features.recent_partners import fold_partners
 from tapgnn.model.features.walk_sketch import decay_to_queries
-from tapgnn.model.heads import PairInputs
+from tapgnn.model.heads import QUESTIONS, PairInputs, Question
 from tapgnn.model.projection import Projection
 from tapgnn.model.state import ARENAS, Asked, Past, State
 from tapgnn.model.trace import Reached
@@ -68,9 +68,10 @@ class Differentiable:
         asked = past.tensors()
         return self._project(asked, self.backend.pick(asked.statistics))[0]
 
-    def link(self, past: Past, left: int) -> Tensor:
+    def link(self, past: Past, left: int, question: Question) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
-        return self.link_rows(past.tensors(), left)
+        logits = self.link_rows(past.tensors(), left)
+        return logits[:, min(QUESTIONS.index(question), logits.shape[1] - 1)]
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
@@ -80,13 +81,14 @@ class Differentiable:
         """Descriptions [Q, D] and link logits [Q] of events, from given rows of their sources and destinations."""
         model = self.model
         known = self.backend.pick(asked.statistics)
-        given = [known, self.backend.pick(asked.partners), asked.time, asked.seen]
         size = len(asked.node) // 2
+        pairs = self.pairs(asked, known, size)
+        given = [known, self.backend.pick(asked.partners), pairs, asked.time, asked.seen]
         facts = np.empty((size, len(model.description["facts"])))
         event_facts(*(part.numpy(force=True) for part in given), self.config.unit, model.count_rate, facts)
-        logits, walks = self._link(asked, known, size)
-        parts = [self._tensor(facts), logits.unsqueeze(1), walks, features]
-        return torch.cat([part for part in parts if part is not None], dim=1), logits
+        logits, walks = self._link(asked, known, size, pairs)
+        parts = [self._tensor(facts), logits[:, :1], walks, features]
+        return torch.cat([part for part in parts if part is not None], dim=1), logits[:, 0]
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
@@ -96,11 +98,12 @@ class Differentiable:
         z = self.represent(past)
         half = len(z) // 2
         parts = [z[:half], z[half:]] if features is None else [z[:half], z[half:], features]
-        return self.link(past, half), classifier(torch.cat(parts, dim=1))
+        return self.link(past, half, QUESTIONS[0]), classifier(torch.cat(parts, dim=1))
 
     def link_rows(self, asked: Asked, left: int) -> Tensor:
-        """`link` of given tensors."""
-        return self._link(asked, self.backend.pick(asked.statistics), left)[0]
+        """Logits [Q, questions] of pairs of given rows."""
+        past = self.backend.pick(asked.statistics)
+        return self._link(asked, past, left, self.pairs(asked, past, left))[0]
 
     def walks(self, asked: Asked, past: Tensor, left: int) -> Tensor:
         """[Q, .] cosines of the sketches of pairs, whose nodes have the statistics past [Q, F]."""
@@ -109,11 +112,20 @@ class Differentiable:
         kept = torch.from_numpy(decay_to_queries(*given, self.model.spans, self.model.sketching.rate, like))
         return self.backend.compare_sketches(asked.sketch, kept.to(past.device), left, self.model.sketching)
 
-    def _link(self, asked: Asked, past: Tensor, left: int) -> tuple[Tensor, Tensor | None]:
-        """Logits [Q] of pairs whose nodes have the statistics past [n, F], and the cosines [Q, .] of their sketches."""
+    def pairs(self, asked: Asked, past: Tensor, left: int) -> Tensor:
+        """[Q, .] facts of pairs whose nodes have the statistics past [n, F]; without columns where none are kept."""
+        if not self.config.partners:
+            return past.new_empty(len(asked.time) - left, 0)
+        return self.backend.pair_facts(
+            asked.partners, past, asked.time, asked.seen, left, self.config.unit, len(self.model.count_rate)
+        )
+
+    def _link(self, asked: Asked, past: Tensor, left: int, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Logits [Q, questions] of pairs of nodes with the statistics past [n, F], and the cosines [Q, .] of sketches."""
         walks = self.walks(asked, past, left) / self.model.walk_scale if self.config.sketched else None
         z, encoded = self._project(asked, past)
-        return self.model.head(PairInputs(z, encoded, walks, left), self.backend), walks
+        known = None if self.model.pairs is None else self.model.pairs(pairs)
+        return self.model.head(PairInputs(z, encoded, walks, known, left), self.backend), walks
 
     def _project(self, asked: Asked, past: Tensor) -> tuple[Tensor, Tensor | None]:
         """z [Q, d] and the encoded statistics [Q, .], where the model has them, from the statistics past [Q, F]."""
@@ -121,7 +133,9 @@ class Differentiable:
         if model.statistics is None or isinstance(projection, Projection):
             pause = (asked.time - both_roles(past, LAST).amax(dim=1)) / self.config.span
             return projection(self.backend.pick(asked.embedding), pause), None
-        statistics, encoded = self.backend.encode_statistics(model.statistics, past, asked.time, asked.seen)
+        statistics, encoded = self.backend.encode_statistics(
+            model.statistics, past, asked.partners, asked.time, asked.seen
+        )
         known = projection.known(statistics)
         if projection.of_node is not None:
             known = known + projection.of_node(model.inputs(asked.node))

@@ -5,13 +5,16 @@ is paired with the i-th left end.
 
 dot       z_u . z_v                                                 eq. 9
 additive  w . relu(A z_u + B z_v)                                   what was published
-mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the statistics of both and the cosines of
-          their sketches
+mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the statistics of both, the cosines of their
+          sketches and the facts of the pair
+
+The network of the last has an output for each of the two questions about a link: is this the destination, given that
+the source acts now; and does this event happen now. The others have one answer to both.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,15 +23,19 @@ from tapgnn.model.backend import Backend
 from tapgnn.model.block import linear_or_none
 from tapgnn.model.config import Config
 
+Question = Literal["destination", "event"]
+QUESTIONS: tuple[Question, ...] = ("destination", "event")
+
 
 class PairInputs(NamedTuple):
     """What a head is given: z [n, d], the encoded statistics [n, .] of all ends, the cosines [Q, .] of the sketches of
-    pairs (None where a model has none), and how many ends are left ends.
+    pairs and their encoded facts [Q, .] (None where a model has none), and how many ends are left ends.
     """
 
     z: Tensor
     statistics: Tensor | None
     walks: Tensor | None
+    pairs: Tensor | None
     left: int
 
 
@@ -36,9 +43,9 @@ class Dot(nn.Module):
     """The dot product."""
 
     def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
-        """Logits [Q]."""
+        """Logits [Q, 1]."""
         z, left = inputs.z, inputs.left
-        return (in_blocks(z[left:], left) * z[:left]).sum(dim=2).flatten()
+        return (in_blocks(z[left:], left) * z[:left]).sum(dim=2).view(-1, 1)
 
 
 class Additive(nn.Module):
@@ -51,29 +58,29 @@ class Additive(nn.Module):
         self.out = nn.Linear(config.width, 1)
 
     def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
-        """Logits [Q]."""
+        """Logits [Q, 1]."""
         z, left = inputs.z, inputs.left
         hidden = in_blocks(self.of_right(z[left:]), left) + self.of_left(z[:left])
-        return self.out(torch.relu(hidden)).flatten()  # type: ignore[no-any-return]
+        return self.out(torch.relu(hidden)).view(-1, 1)  # type: ignore[no-any-return]
 
 
 class Direct(nn.Module):
-    """An MLP over what is known of a pair without weights: the statistics of both ends, the cosines of their sketches.
+    """An MLP over what is known of a pair without weights: statistics of both ends, cosines of sketches, past events.
 
     The first layer runs on each end once, however many pairs it is in.
     """
 
-    def __init__(self, config: Config, statistics: int, walks: int) -> None:
+    def __init__(self, config: Config, statistics: int, walks: int, pairs: int) -> None:
         super().__init__()
         hidden = config.head_width
         self.of_left, self.of_right = linear_or_none(statistics, hidden), linear_or_none(statistics, hidden)
-        self.of_walks = linear_or_none(walks, hidden)
+        self.of_walks, self.of_pairs = linear_or_none(walks, hidden), linear_or_none(pairs, hidden)
         self.bias = nn.Parameter(torch.zeros(hidden))
-        self.second, self.out = nn.Linear(hidden, hidden), nn.Linear(hidden, 1)
+        self.second, self.out = nn.Linear(hidden, hidden), nn.Linear(hidden, len(QUESTIONS))
 
     def forward(self, inputs: PairInputs) -> Tensor:
-        """Logits [Q]."""
-        _, statistics, walks, left = inputs
+        """Logits [Q, 2]."""
+        _, statistics, walks, pairs, left = inputs
         given, weights = [], []
         if self.of_left is not None and self.of_right is not None and statistics is not None:
             given += [statistics[:left], statistics[left:]]
@@ -81,6 +88,9 @@ class Direct(nn.Module):
         if self.of_walks is not None and walks is not None:
             given.append(walks)
             weights.append(self.of_walks.weight)
+        if self.of_pairs is not None and pairs is not None:
+            given.append(pairs)
+            weights.append(self.of_pairs.weight)
         rest = (self.bias, self.second.weight, self.second.bias, self.out.weight, self.out.bias)
         return _DirectFunction.apply(left, given, *rest, *weights)  # type: ignore[no-untyped-call,no-any-return]
 
@@ -113,18 +123,18 @@ class _DirectFunction(torch.autograd.Function):
         deep = torch.addmm(second_bias, hidden, second.T).relu_()
         ctx.save_for_backward(hidden, deep, second, out, *inputs)
         ctx.left = left
-        return (deep @ out[0]).add_(out_bias)
+        return torch.addmm(out_bias, deep, out.T)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         hidden, deep, second, out, *inputs = ctx.saved_tensors
-        grad_out = (grad @ deep).unsqueeze(0)
-        grad_deep = _relu_backward(torch.outer(grad, out[0]), deep)
+        grad_out = grad.T @ deep
+        grad_deep = _relu_backward(grad @ out, deep)
         grad_second = grad_deep.T @ hidden
         grad_hidden = _relu_backward(grad_deep @ second, hidden)
         by_left = in_blocks(grad_hidden, ctx.left).sum(dim=0)
         grad_weights = [(rows.T @ (grad_hidden if len(rows) == len(grad) else by_left)).T for rows in inputs]
-        rest = (grad_hidden.sum(dim=0), grad_second, grad_deep.sum(dim=0), grad_out, grad.sum().unsqueeze(0))
+        rest = (grad_hidden.sum(dim=0), grad_second, grad_deep.sum(dim=0), grad_out, grad.sum(dim=0))
         return None, None, *rest, *grad_weights
 
 
@@ -139,14 +149,14 @@ class PairMLP(nn.Module):
     The second, `of_pair` [3, d] for z_u, z_v and their product, starts at 0 and adds what the first cannot know.
     """
 
-    def __init__(self, config: Config, statistics: int, walks: int) -> None:
+    def __init__(self, config: Config, statistics: int, walks: int, pairs: int) -> None:
         super().__init__()
-        self.direct = Direct(config, statistics, walks) if statistics or walks else None
+        self.direct = Direct(config, statistics, walks, pairs) if statistics or walks or pairs else None
         self.of_pair = nn.Parameter(torch.zeros(3, config.width))
 
     def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
-        """Logits [Q]."""
-        logit = backend.weigh_pairs(inputs.z, inputs.left, self.of_pair)
+        """Logits [Q, 2], or [Q, 1] without that network."""
+        logit = backend.weigh_pairs(inputs.z, inputs.left, self.of_pair).unsqueeze(1)
         return logit if self.direct is None else logit + self.direct(inputs)
 
 
@@ -155,8 +165,8 @@ def in_blocks(right: Tensor, left: int) -> Tensor:
     return right.view(len(right) // max(left, 1), left, right.shape[1])
 
 
-def make_head(config: Config, statistics: int, walks: int) -> Dot | Additive | PairMLP:
-    """The head that a configuration names; an end has `statistics` encoded statistics, a pair `walks` cosines."""
+def make_head(config: Config, statistics: int, walks: int, pairs: int) -> Dot | Additive | PairMLP:
+    """The head that a configuration names, for so many encoded statistics of an end, cosines and facts of a pair."""
     if config.head == "dot":
         return Dot()
-    return Additive(config) if config.head == "additive" else PairMLP(config, statistics, walks)
+    return Additive(config) if config.head == "additive" else PairMLP(config, statistics, walks, pairs)

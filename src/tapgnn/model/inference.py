@@ -27,9 +27,11 @@ from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
 from tapgnn.model.event_classifier import EventClassifier, FactClassifier, RepresentationClassifier
 from tapgnn.model.features.event_facts import event_facts
 from tapgnn.model.features.node_statistics import LAST, fold_statistics, read_clocks
-from tapgnn.model.features.recent_partners import fold_partners
+from tapgnn.model.features.pair_encoder import encode_pairs
+from tapgnn.model.features.recent_partners import fold_partners, pair_facts
 from tapgnn.model.features.statistics_encoder import encode_rows
 from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
+from tapgnn.model.heads import QUESTIONS, Question
 from tapgnn.model.state import Past, State
 from tapgnn.model.time_encoding import encode_times
 from tapgnn.model.trace import Reached
@@ -102,10 +104,12 @@ class Inference:
         run = represent_few if len(past) <= FEW else represent
         return torch.from_numpy(run(past.arrays(), self.describing)[0])
 
-    def link(self, past: Past, left: int) -> Tensor:
+    def link(self, past: Past, left: int, question: Question) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
-        run = link_few if len(past) <= FEW else link
-        return torch.from_numpy(run(past.arrays(), left, self.describing, self.sketching, self.head))
+        run, asks = link_few if len(past) <= FEW else link, QUESTIONS.index(question)
+        return torch.from_numpy(
+            run(past.arrays(), left, asks, self.counting, self.describing, self.sketching, self.head)
+        )
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
@@ -259,7 +263,7 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
         multiply(waves, projection.of_pause, hidden)
         relu(hidden)
         return linear(hidden, projection.out, projection.out_bias), past, hidden[:, :0].copy()
-    described, encoded = encode_rows(past, asked.time, asked.seen, projection.encoding)
+    described, encoded = encode_rows(past, asked.partners, asked.time, asked.seen, projection.encoding)
     known = linear(described, projection.of_statistics, 0)
     if len(projection.of_node) > 0:
         multiply(first_inputs(asked.node, inputs), projection.of_node, known)
@@ -268,16 +272,20 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
 
 
 @program
-def link(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
+def link(asked, left, question, counting, describing, sketching, head):  # type: ignore[no-untyped-def]
     """Logits [Q] of pairs."""
-    logits, _, _ = link_parts(asked, left, describing, sketching, head)
+    logits, _, _, _ = link_parts(asked, left, question, counting, describing, sketching, head)
     return logits
 
 
 @program
-def link_parts(asked, left, describing, sketching, head):  # type: ignore[no-untyped-def]
-    """Logits [Q] of pairs, the cosines [Q, .] of their sketches, and the statistics [n, F] of their ends."""
+def link_parts(asked, left, question, counting, describing, sketching, head):  # type: ignore[no-untyped-def]
+    """Logits [Q] of pairs, cosines [Q, .] of their sketches, their facts [Q, .], and the statistics [n, F] of ends."""
     z, past, encoded = represent(asked, describing)
+    pairs = np.empty((len(z) - left, 0))
+    if asked.partners.arena.shape[1] > 0:
+        unit, rate, _ = counting
+        pairs = pair_facts(asked.partners, past, asked.time, asked.seen, left, unit, len(rate))
     walks = empty_rows(len(z) - left, 0, z)
     if sketching.width > 0:
         kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
@@ -291,11 +299,14 @@ def link_parts(asked, left, describing, sketching, head):  # type: ignore[no-unt
         hidden = linear(given[left:], head.of_right, head.bias)
         if len(head.of_walks) > 0:
             multiply(walks, head.of_walks, hidden)
+        if len(head.of_pairs) > 0:
+            multiply(encode_pairs(pairs, head.pair_encoding), head.of_pairs, hidden)
         _join_ends(left, ours, hidden)
         if len(head.second) > 0:
             hidden = linear(hidden, head.second, head.second_bias)
-        _add_weighed(hidden, head.out, head.out_bias, logits)
-    return logits, walks, past
+        output = min(question, len(head.out) - 1)
+        _add_weighed(hidden, head.out[output], head.out_bias[output], logits)
+    return logits, walks, pairs, past
 
 
 @fast
@@ -313,7 +324,7 @@ def _add_weighed(rows: Any, weight: Any, bias: Any, logits: Any) -> None:
     """Add weight . relu(row) + bias to each logit."""
     zero = rows.dtype.type(0)
     for q in range(len(logits)):
-        total = bias[0]
+        total = bias
         for j in range(rows.shape[1]):
             total += weight[j] * max(rows[q, j], zero)
         logits[q] += total
@@ -324,9 +335,9 @@ def describe_events(asked, features, counting, describing, sketching, head):  # 
     """[Q, D] descriptions of events, and link logits [Q]; the first half of the queries are sources."""
     unit, rate, facts = counting
     size = len(asked.time) // 2
-    logits, walks, past = link_parts(asked, size, describing, sketching, head)
+    logits, walks, pairs, past = link_parts(asked, size, 0, counting, describing, sketching, head)
     described = np.empty((size, facts + 1 + walks.shape[1] + features.shape[1]))
-    event_facts(past, pick_rows(asked.partners), asked.time, asked.seen, unit, rate, described[:, :facts])
+    event_facts(past, pick_rows(asked.partners), pairs, asked.time, asked.seen, unit, rate, described[:, :facts])
     described[:, facts] = logits
     described[:, facts + 1 : facts + 1 + walks.shape[1]] = walks
     if features.shape[1] > 0:
@@ -394,8 +405,8 @@ def classify_representations(  # type: ignore[no-untyped-def]
     relu(first)
     logits = np.zeros(len(described), dtype=z.dtype)
     second = linear(first, classifier.second, classifier.second_bias)
-    _add_weighed(second, classifier.third, classifier.third_bias, logits)
-    return link(asked, len(logits), describing, sketching, head), logits
+    _add_weighed(second, classifier.third, classifier.third_bias[0], logits)
+    return link(asked, len(logits), 0, counting, describing, sketching, head), logits
 
 
 @fast

@@ -31,10 +31,11 @@ from tapgnn.model.config import Config
 from tapgnn.model.differentiable import Differentiable
 from tapgnn.model.event_classifier import EventClassifier, dense_features, description_columns
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
+from tapgnn.model.features.pair_encoder import PairEncoder
 from tapgnn.model.features.recent_partners import empty_partners
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
 from tapgnn.model.features.walk_sketch import Sketching, sketch_size
-from tapgnn.model.heads import make_head
+from tapgnn.model.heads import Question, make_head
 from tapgnn.model.inference import Inference
 from tapgnn.model.inputs import Inputs
 from tapgnn.model.projection import Projection, StatisticsProjection
@@ -75,7 +76,8 @@ class Model(nn.Module):
         self.sketching = Sketching(config.sketch_width, config.sketch_steps, config.sketch_rates())
         self.spans = (float(config.origin), float(config.span), float(config.events))
         walks = ((config.sketch_steps + 1) ** 2 - 1) * self.sketching.rate.shape[1] if config.sketched else 0
-        self.head = make_head(config, encoded, walks)
+        self.pairs = PairEncoder(config.bins) if config.partners and config.head == "mlp" else None
+        self.head = make_head(config, encoded, walks, 0 if self.pairs is None else self.pairs.width)
         self.register_buffer("walk_scale", torch.ones(walks))
         self.walk_scale: Tensor
         self.backend = backend_for(self.device)
@@ -155,10 +157,12 @@ class Model(nn.Module):
         """z(v,t) [Q, d] of rows of the vocabulary (-1: a node nobody knows), at times after what was absorbed."""
         return self._program().represent(self.past(where, nodes, times))
 
-    def score(self, where: State | Trace, src: Numbers, dst: Numbers, times: Numbers) -> Tensor:
-        """Logits [Q] of an event src -> dst at each time."""
+    def score(
+        self, where: State | Trace, src: Numbers, dst: Numbers, times: Numbers, question: Question = "destination"
+    ) -> Tensor:
+        """Logits [Q] of an event src -> dst at each time; see `link` for the questions."""
         past, left = self._ends(where, src, dst, times)
-        return self._program().link(past, left)
+        return self._program().link(past, left, question)
 
     def classify(
         self,
@@ -213,15 +217,18 @@ class Model(nn.Module):
         node, time = _array(nodes, np.int64), _array(times, np.float64)
         return where.past(node, time if time.shape == node.shape else np.broadcast_to(time, node.shape).copy())
 
-    def link(self, past: Past, left: int) -> Tensor:
+    def link(self, past: Past, left: int, question: Question = "destination") -> Tensor:
         """Logits [Q] of pairs: the first `left` queries are left ends, the others right ends in blocks of `left`.
 
-        The i-th of every block is paired with the i-th left end: an end in many pairs is described once.
+        The i-th of every block is paired with the i-th left end: an end in many pairs is described once. Questions:
+
+        destination  is it this one, given that the left end acts now? Against a random destination
+        event        does it happen now? Against that, and against events of the past
         """
-        return self._program().link(past, left)
+        return self._program().link(past, left, question)
 
     def link_rows(self, asked: Asked, left: int) -> Tensor:
-        """`link` of given rows, with gradients to them."""
+        """Logits [Q, questions] of pairs of given rows, with gradients to them."""
         return Differentiable(self).link_rows(asked, left)
 
     def recall(self, where: State | Trace, nodes: Numbers, times: Numbers) -> tuple[Tensor, ...]:
@@ -235,19 +242,25 @@ class Model(nn.Module):
 
     @torch.no_grad()
     def calibrate(self, asked: Iterable[tuple[Past, int]]) -> None:
-        """Set the scales of statistics and walks from queries like those to come, given as to `link`."""
-        program, statistics, walks = Differentiable(self), [], []
+        """Set the scales of statistics, walks and pairs from queries like those to come, given as to `link`."""
+        program, statistics, walks, pairs = Differentiable(self), [], [], []
         for queries, left in asked:
             found = queries.tensors()
             past = self.backend.pick(found.statistics)
             if self.statistics is not None:
-                statistics.append(self.statistics.plain(past, found.time, found.seen))
+                statistics.append(
+                    self.statistics.plain(past, self.backend.pick(found.partners), found.time, found.seen)
+                )
             if self.config.sketched:
                 walks.append(program.walks(found, past, left))
+            if self.pairs is not None:
+                pairs.append(program.pairs(found, past, left))
         if self.statistics is not None and statistics:
             self.statistics.calibrate(torch.cat(statistics))
         if walks:
             self.walk_scale.copy_(torch.cat(walks).std(dim=0, correction=0) + 1e-3)
+        if self.pairs is not None and pairs:
+            self.pairs.calibrate(torch.cat(pairs))
 
     def _program(self) -> Differentiable | Inference:
         """The one that serves now."""

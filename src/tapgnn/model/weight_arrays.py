@@ -14,6 +14,7 @@ from torch import Tensor
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.projection_fused import JoinWeights
 from tapgnn.model.event_classifier import FactClassifier, RepresentationClassifier
+from tapgnn.model.features.pair_encoder import PairEncoding
 from tapgnn.model.features.statistics_encoder import Encoding
 from tapgnn.model.heads import Additive, Dot
 from tapgnn.model.projection import Projection
@@ -77,15 +78,17 @@ class ProjectionArrays(NamedTuple):
 class HeadArrays(NamedTuple):
     """Of any of the `heads`: weights of the pair, as in `pair_score`, and of a network over both ends.
 
-    The network has one hidden layer over z (additive), or two over statistics and walks (mlp), of which the cosines are
-    divided by walk_scale.
+    The network has one hidden layer over z (additive), or two over statistics, walks and facts of the pair (mlp), of
+    which the cosines are divided by walk_scale.
     """
 
     walk_scale: Any
+    pair_encoding: Any
     of_pair: Any
     of_left: Any
     of_right: Any
     of_walks: Any
+    of_pairs: Any
     bias: Any
     second: Any
     second_bias: Any
@@ -198,7 +201,8 @@ def head_arrays(model: Model) -> HeadArrays:
     """Of the head."""
     head, like = model.head, model.walk_scale
     row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
-    arrays = HeadArrays(array_of(like), rows, rows, rows, rows, row, rows, row, row, row)
+    encoding = PairEncoding(row, row, rows) if model.pairs is None else model.pairs.arrays()
+    arrays = HeadArrays(array_of(like), encoding, rows, rows, rows, rows, rows, row, rows, row, rows, row)
     if isinstance(head, Dot):
         return arrays._replace(of_pair=array_of(like.new_tensor([[0.0], [0.0], [1.0]]).expand(3, model.config.width)))
     if isinstance(head, Additive):
@@ -206,22 +210,24 @@ def head_arrays(model: Model) -> HeadArrays:
             of_left=array_of(head.of_left.weight.T),
             of_right=array_of(head.of_right.weight.T),
             bias=array_of(head.of_left.bias),
-            out=array_of(head.out.weight[0]),
+            out=array_of(head.out.weight),
             out_bias=array_of(head.out.bias),
         )
     arrays, direct = arrays._replace(of_pair=array_of(head.of_pair)), head.direct
     if direct is None:
         return arrays
     nothing = direct.bias.new_zeros(0, len(direct.bias))
-    parts = [nothing if part is None else part.weight.T for part in (direct.of_left, direct.of_right, direct.of_walks)]
+    maps = (direct.of_left, direct.of_right, direct.of_walks, direct.of_pairs)
+    parts = [nothing if part is None else part.weight.T for part in maps]
     return arrays._replace(
         of_left=array_of(parts[0]),
         of_right=array_of(parts[1]),
         of_walks=array_of(parts[2]),
+        of_pairs=array_of(parts[3]),
         bias=array_of(direct.bias),
         second=array_of(direct.second.weight.T),
         second_bias=array_of(direct.second.bias),
-        out=array_of(direct.out.weight[0]),
+        out=array_of(direct.out.weight),
         out_bias=array_of(direct.out.bias),
     )
 

@@ -2,6 +2,9 @@
 
     loss = mean over events of -log sigma(score(u, v, t)) - 1/k sum over negatives n of log sigma(-score(u, n, t))
 
+This teaches which destination it is; a model that remembers pairs also learns whether an event happens at all, against
+events of the past, and its negatives are a mixture (`negative_mixture`).
+
 Every query of an event at t sees the instants strictly before t, those of its own chunk included. Validation replays
 the training log with the current weights, then scores the validation events with negatives drawn once; the best weights
 are kept and restored (without validation events, the last). Nodes that training does not meet have the unknown vector.
@@ -26,6 +29,7 @@ from tapgnn.evaluation.metrics import auc
 from tapgnn.events import Events, Ints
 from tapgnn.model import Model, Past, State, Trace
 from tapgnn.training.interruption import Interruption
+from tapgnn.training.negative_mixture import Drawn, NegativeMixture
 from tapgnn.training.row_adam import RowAdam
 from tapgnn.training.stream_scoring import score_along
 
@@ -41,6 +45,8 @@ class TrainingParameters:
     validations            validations per epoch
     chunk                  events per step
     negatives              negatives per event
+    met_share              share of them that the source had met before
+    historical_share       share of whole past events among the negatives for whether an event happens at all
     learning_rate          learning rate of the direct part of the head
     block_rate             learning-rate multiplier for all other weights
     vector_rate            learning-rate multiplier for the node vectors, which overfit first
@@ -53,6 +59,8 @@ class TrainingParameters:
     validations: int = 2
     chunk: int = 512
     negatives: int = 1
+    met_share: float = 0.3
+    historical_share: float = 0.1
     learning_rate: float = 3e-3
     block_rate: float = 1 / 3
     vector_rate: float = 1 / 30
@@ -76,6 +84,9 @@ class Settings(TrainingParameters):
         for name in ("weight_decay", "cold_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
+        for name in ("met_share", "historical_share"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ConfigError(f"{name} must lie in [0, 1), not {getattr(self, name)}")
 
 
 @dataclass
@@ -123,6 +134,9 @@ class LinkTraining:
     def __init__(self, model: Model, train: Events, valid: Events, settings: Settings) -> None:
         self.model, self.train, self.valid, self.settings = model, train, valid, settings
         self.sampler = training_sampler(train)
+        # A model that cannot tell whether two have met could not follow the mixture.
+        shares = (settings.met_share, settings.historical_share) if model.pairs is not None else (0.0, 0.0)
+        self.negatives = NegativeMixture(train, self.sampler, settings.negatives, *shares)
         self.rng = rng_for(settings.seed, "training")
         self.valid_negatives = self.sampler.draw(valid.src, valid.dst, rng_for(settings.seed, "validation"))[:, 0]
         self.unseen = np.setdiff1d(np.arange(len(train.vocabulary)), np.concatenate([train.src, train.dst]))
@@ -191,9 +205,9 @@ class LinkTraining:
             self.interruption.check()
 
     def _step(self, piece: Events, state: State) -> tuple[float, State]:
-        negatives = self.sampler.draw(piece.src, piece.dst, self.rng, self.settings.negatives)
+        drawn = self.negatives.draw(state.events, piece, self.rng)
         trace, state = self.model.advance(piece, state)
-        loss = link_loss(self.model, trace, piece, negatives, self.settings.cold_weight)
+        loss = link_loss(self.model, trace, piece, drawn, self.settings.cold_weight)
         self.model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         torch.nn.utils.clip_grad_norm_(self.dense, self.settings.clip)
@@ -232,21 +246,38 @@ def make_optimizers(model: Model, settings: Settings) -> tuple[list[Tensor], lis
     return [*body, *head], optimizers
 
 
-def link_loss(model: Model, trace: Trace, events: Events, negatives: Ints, cold_weight: float) -> Tensor:
-    """The loss of one chunk; negatives [E, k] are destinations that were not met."""
-    size, count = negatives.shape
-    node = np.concatenate([events.src, events.dst, negatives.T.ravel()])
-    past = trace.past(node, np.tile(events.time, 2 + count))
-    active = model.active(past).reshape(2 + count, size)
+def link_loss(model: Model, trace: Trace, events: Events, drawn: Drawn, cold_weight: float) -> Tensor:
+    """The loss of one chunk: of the question for the destination, and, where a model has it, of that for the event."""
+    size, count = drawn.dst.shape
+    src, time = np.append(events.src, drawn.old_src), np.append(events.time, events.time[drawn.old_row])
+    # Events of the past stand beside the true ones, and once more below, where they do not count.
+    blocks = [np.append(column, drawn.old_dst) for column in (events.dst, *drawn.dst.T)]
+    past = trace.past(np.concatenate([src, *blocks]), np.tile(time, 2 + count))
+    active = model.active(past).reshape(2 + count, len(src))
     weight = np.where(active[0] & active[1:], 1.0, cold_weight)
     weight[1:] /= count
+    weight[1:, size:] = 0.0
     # Events of which nothing counts are not even scored.
     scored = weight.any(axis=0)
-    left = int(scored.sum())
-    logits = model.link(past.take(np.tile(scored, 2 + count)), left)
-    happened = torch.arange(len(logits), device=model.device) < left
-    weights = torch.from_numpy(weight[:, scored].ravel()).to(logits)
-    return (softplus(torch.where(happened, -logits, logits)) * weights).sum() / weights.sum().clamp(min=1.0)
+    logits = model.link_rows(past.take(np.tile(scored, 2 + count)).tensors(), int(scored.sum()))
+    logits, own = logits.unflatten(0, (1 + count, -1)), int(scored[:size].sum())
+    weights, happened = torch.from_numpy(weight[:, scored]).to(logits), torch.zeros(logits.shape[:2], dtype=torch.bool)
+    happened[0, :own] = True
+    shift = torch.from_numpy(drawn.shift[:, scored[:size]]).to(logits)
+    loss = _contrast(logits[:, :own, 0] - shift, happened[:, :own], weights[:, :own])
+    if logits.shape[2] == 1:
+        return loss
+    share, olds = drawn.old_share, weights.shape[1] - own
+    weight = weight[:, scored]
+    weight[1:, :own] *= (1.0 - share if olds else 1.0) * drawn.uniform[scored[:size]].T
+    weight[0, own:] *= share * own / max(olds, 1)
+    return loss + _contrast(logits[..., 1], happened, torch.from_numpy(weight).to(logits))
+
+
+def _contrast(logits: Tensor, happened: Tensor, weights: Tensor) -> Tensor:
+    """The weighed mean of the log-losses of logits."""
+    losses = softplus(torch.where(happened.to(logits.device), -logits, logits))
+    return (losses * weights).sum() / weights.sum().clamp(min=1.0)
 
 
 @torch.no_grad()

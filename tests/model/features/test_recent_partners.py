@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 
 from tapgnn import Events
+from tapgnn.compiled.row_lookup import Rows
 from tapgnn.model.features.node_statistics import COUNT, empty_statistics
 from tapgnn.model.features.node_statistics import RECENT as STATISTICS
 from tapgnn.model.features.recent_partners import (
@@ -18,7 +19,6 @@ from tapgnn.model.features.recent_partners import (
     PAIR_FACTS,
     PAUSE,
     RECENT,
-    SLOT,
     TICKS,
     empty_partners,
     fold_partners,
@@ -48,14 +48,25 @@ def rows_after(log, slots):
     return known, received
 
 
+def ask(rows, statistics, time, seen):
+    """Facts of pairs whose ends have rows [2 Q, .] of a table, at times and events seen [Q]."""
+    place = np.arange(len(rows))
+    return pair_facts(
+        Rows(place, place, rows, rows[:0], rows[:0]),
+        statistics,
+        np.tile(time, 2),
+        np.tile(seen, 2),
+        len(time),
+        1.0,
+        len(RATE),
+    )
+
+
 def facts_of(log, slots, src, dst, time):
     known, received = rows_after(log, slots)
     statistics = np.tile(empty_statistics(0), (2 * len(src), 1))
     statistics[:, COUNT] = np.concatenate([received[src], received[dst]])
-    facts = np.empty((len(src), PAIR_FACTS))
-    ends, seen = known[np.concatenate([src, dst])], np.full(len(src), float(len(log)))
-    pair_facts(ends, statistics, time, seen, 1.0, len(RATE), facts)
-    return facts
+    return ask(known[np.concatenate([src, dst])], statistics, time, np.full(len(src), float(len(log))))
 
 
 def expected_facts(log, u, v, time):
@@ -99,14 +110,13 @@ def test_a_hub_forgets_but_its_customers_remember():
 def test_the_partner_that_was_silent_longest_gives_way():
     log = Events.from_arrays(["a"] * 5, ["b", "c", "b", "d", "e"], np.arange(5.0))
     known, _ = rows_after(log, 2)
-    kept = known[log.vocabulary.rows(["a"])[0], RECENT + len(RATE) + KEY :: SLOT]
-    assert set(kept) == set(partner_keys(hash_ids(["d", "e"])))
+    begin = RECENT + len(RATE) + KEY
+    assert set(known[log.vocabulary.rows(["a"])[0], begin : begin + 2]) == set(partner_keys(hash_ids(["d", "e"])))
 
 
 def test_nodes_that_nobody_knows_have_not_met():
     rows = np.tile(empty_partners(3, len(RATE)), (2, 1))
-    facts = np.empty((1, PAIR_FACTS))
-    pair_facts(rows, np.tile(empty_statistics(0), (2, 1)), np.ones(1), np.ones(1), 1.0, len(RATE), facts)
+    facts = ask(rows, np.tile(empty_statistics(0), (2, 1)), np.ones(1), np.ones(1))
     assert (facts[0, [MET, COUNTS, COUNTS + 1]] == 0).all()
     assert np.isnan(facts[0, [PAUSE, TICKS, OWN_EVENTS, OWN_EVENTS + 1]]).all()
 

@@ -21,7 +21,7 @@ import numpy as np
 from tapgnn.compiled.jit import compiled, program
 from tapgnn.model.features.node_statistics import COUNT, LAST, SEEN, last_active, last_seen
 from tapgnn.model.features.node_statistics import RECENT as RECENT_COUNTS
-from tapgnn.model.features.recent_partners import BEGAN, FIRST, NEW, PAIR_FACTS, RECENT, pair_facts
+from tapgnn.model.features.recent_partners import BEGAN, FIRST, NEW, RECENT
 from tapgnn.model.features.statistics_encoder import COUNT_FLOOR
 
 # Columns of an end before its decayed counts.
@@ -45,16 +45,16 @@ def fact_names(rates: int, slots: int) -> tuple[str, ...]:
 
 
 @program
-def event_facts(past, partners, time, seen, unit, rate, facts):  # type: ignore[no-untyped-def]
-    """Fill facts [Q, .] from the statistics past [2Q, F] and partners [2Q, .] of the sources, then destinations."""
-    slots = partners.shape[1] > 0
-    pair = PAIR_FACTS if slots else 0
-    width = (facts.shape[1] - pair) // 2
+def event_facts(past, partners, pairs, time, seen, unit, rate, facts):  # type: ignore[no-untyped-def]
+    """Fill facts [Q, .] from the statistics past [2Q, F] and partners [2Q, .] of the sources, then destinations.
+
+    pairs [Q, .] are the facts of the pairs.
+    """
+    width = (facts.shape[1] - pairs.shape[1]) // 2
     _count_ends(past, partners, time, seen, unit, rate, width, facts)
     ends = facts[:, : 2 * width]
     np.log(ends, ends)
-    if slots:
-        pair_facts(partners, past, time, seen, unit, len(rate), facts[:, 2 * width :])
+    facts[:, 2 * width :] = pairs
 
 
 @compiled

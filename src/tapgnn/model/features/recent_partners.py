@@ -7,7 +7,7 @@ A row of a node begins with what is known of its partners as a whole:
     NEW    partners that were new when it met them, as source and as destination
     RECENT such partners in any role, counts that halve with each of the model's half-lives on the clock of events
 
-Then follows a number of slots, one a partner, each of six columns:
+Then follow six blocks with a column for each of a number of slots, one a partner:
 
     KEY    of the partner, a hash of its id; 0 for a free slot
     LAST   time of the latest event of the two            SEEN   events of the whole graph up to and including then
@@ -24,13 +24,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
-from tapgnn.compiled.jit import compiled
+from tapgnn.compiled.jit import compiled, program
+from tapgnn.compiled.numba_intrinsics import row_at
+from tapgnn.compiled.parallel import view
+from tapgnn.compiled.row_lookup import Rows, find_address, plain_pick, rows_of
 from tapgnn.model.features.node_statistics import COUNT
 
 FIRST, BEGAN, AT, NEW, RECENT = 1, 2, 3, 4, 6
-KEY, LAST, SEEN, OWN, OUT, SLOT = 0, 1, 2, 3, 4, 6
+KEY, LAST, SEEN, OWN, OUT, BLOCKS = 0, 1, 2, 3, 4, 6
 # What is known of a pair at a query, see `pair_facts`.
 MET, PAUSE, TICKS, OWN_EVENTS, COUNTS, PAIR_FACTS = 0, 1, 2, 3, 5, 7
 # A node that nobody knows has met nobody, not even another one of its kind.
@@ -39,7 +44,7 @@ NOBODY = -1.0
 
 def partners_width(slots: int, rates: int) -> int:
     """Numbers in a row, with `rates` decaying counts."""
-    return RECENT + rates + SLOT * slots if slots else 0
+    return RECENT + rates + BLOCKS * slots if slots else 0
 
 
 def empty_partners(slots: int, rates: int) -> Any:
@@ -47,7 +52,7 @@ def empty_partners(slots: int, rates: int) -> Any:
     row = np.zeros(partners_width(slots, rates))
     row[KEY : KEY + 1] = NOBODY
     row[FIRST : FIRST + 1] = -np.inf
-    row[RECENT + rates + LAST :: SLOT] = -np.inf
+    row[RECENT + rates + slots * LAST : RECENT + rates + slots * SEEN] = -np.inf
     return row
 
 
@@ -65,6 +70,7 @@ def fold_partners(view: Any, owner: Any, seen: Any, rate: Any, statistics: Any, 
     """
     chain, inbox, sender, role, time = view.chain, view.inbox, view.sender, view.role, view.time
     width, begin = carried.shape[1], RECENT + len(rate)
+    slots = (width - begin) // BLOCKS
     for c in range(len(chain) - 1):
         for i in range(chain[c], chain[c + 1]):
             before = carried[c] if i == chain[c] else rows[i - 1]
@@ -78,65 +84,93 @@ def fold_partners(view: Any, owner: Any, seen: Any, rate: Any, statistics: Any, 
             own = statistics[i, COUNT] + statistics[i, COUNT + 1]
             for m in range(inbox[i], inbox[i + 1]):
                 key = carried[owner[sender[m]], KEY]
-                slot, silent = -1, begin
-                for start in range(begin, width, SLOT):
-                    if rows[i, start + KEY] == key:
-                        slot = start
-                    if rows[i, start + LAST] < rows[i, silent + LAST]:
-                        silent = start
+                slot = _slot_of(rows[i], key, begin, slots)
                 if slot < 0:
-                    slot = silent
-                    rows[i, slot + KEY], rows[i, slot + OUT], rows[i, slot + OUT + 1] = key, 0.0, 0.0
+                    slot = begin
+                    for s in range(begin, begin + slots):
+                        if rows[i, s + slots * LAST] < rows[i, slot + slots * LAST]:
+                            slot = s
+                    rows[i, slot], rows[i, slot + slots * OUT], rows[i, slot + slots * (OUT + 1)] = key, 0.0, 0.0
                     rows[i, NEW + role[m]] += 1.0
                     for h in range(len(rate)):
                         rows[i, RECENT + h] += 1.0
-                rows[i, slot + LAST], rows[i, slot + SEEN], rows[i, slot + OWN] = time[i], seen[i], own
-                rows[i, slot + OUT + role[m]] += 1.0
+                rows[i, slot + slots * LAST], rows[i, slot + slots * SEEN] = time[i], seen[i]
+                rows[i, slot + slots * OWN] = own
+                rows[i, slot + slots * (OUT + role[m])] += 1.0
 
 
 @compiled
-def _slot_of(row: Any, key: Any, begin: Any) -> Any:
-    """Where the slot of a partner starts in a row, 0 where it is not remembered; the first slot starts at `begin`."""
-    found = 0
-    for start in range(begin, len(row), SLOT):
-        if row[start + KEY] == key:
-            found = start
+def _slot_of(row: Any, key: Any, begin: Any, slots: Any) -> Any:
+    """The column of the key of a partner in a row, -1 where it is not remembered; keys start at `begin`."""
+    found = -1
+    for s in range(begin, begin + slots):
+        if row[s] == key:
+            found = s
     return found
 
 
-@compiled
-def pair_facts(partners: Any, statistics: Any, time: Any, seen: Any, unit: Any, rates: Any, facts: Any) -> None:
-    """Fill facts [Q, PAIR_FACTS] of pairs: the rows [2Q, .] of their sources, then those of their destinations.
+@program
+def pair_facts(rows, statistics, time, seen, left, unit, rates):  # type: ignore[no-untyped-def]
+    """[Q, PAIR_FACTS] of pairs, from what is known of the left ends and then of the right ends, in blocks as long.
 
     MET         1 where the two are known to have met, else 0
     PAUSE       log(1 + time since they last met / unit)          TICKS   log(1 + events of the graph since)
-    OWN_EVENTS  log(1 + events of the source since), then of the destination; all of them where only the other end
+    OWN_EVENTS  log(1 + events of the left end since), then of the right end; all of them where only the other end
                 remembers
-    COUNTS      log(1 + events from source to destination), then of the other direction
+    COUNTS      log(1 + events from left to right), then of the other direction
 
-    Of two that never met the counts are 0, and what is since they met is NaN. A row has `rates` decaying counts.
+    Of two that never met the counts are 0, and what is since they met is NaN. rows hold the partners, and `rates`
+    decaying counts; statistics [n, F] are those of the ends.
     """
-    size, begin = len(facts), RECENT + rates
-    for q in range(size):
-        left, right = partners[q], partners[size + q]
-        known = left[KEY] > 0 and right[KEY] > 0
-        ours = _slot_of(left, right[KEY], begin) if known else 0
-        theirs = _slot_of(right, left[KEY], begin) if known else 0
-        for j in range(PAIR_FACTS):
-            facts[q, j] = np.nan
-        last, ticks, out, back = -np.inf, 0.0, 0.0, 0.0
-        for end in range(2):
-            row, slot = (left, ours) if end == 0 else (right, theirs)
-            node = statistics[q] if end == 0 else statistics[size + q]
-            own = node[COUNT] + node[COUNT + 1]
-            if slot > 0:
-                last, ticks = row[slot + LAST], seen[q] - row[slot + SEEN]
-                out = max(out, row[slot + OUT + end])
-                back = max(back, row[slot + OUT + 1 - end])
-                own -= row[slot + OWN]
-            if ours > 0 or theirs > 0:
-                facts[q, OWN_EVENTS + end] = np.log1p(own)
-        facts[q, MET] = 1.0 if last > -np.inf else 0.0
+    facts = np.full((len(time) - left, PAIR_FACTS), np.nan)
+    _fill_pairs(rows, statistics, time, seen, left, unit, rates, facts)
+    return facts
+
+
+@compiled
+def _fill_pairs(rows: Any, statistics: Any, time: Any, seen: Any, left: Any, unit: Any, rates: Any, facts: Any) -> None:
+    begin, width = RECENT + rates, rows.arena.shape[1]
+    slots = (width - begin) // BLOCKS
+    for q in range(len(facts)):
+        u, v = q % left, left + q
+        ours = row_at(find_address(rows, u), (width,), rows.arena)
+        theirs = row_at(find_address(rows, v), (width,), rows.arena)
+        facts[q, MET] = facts[q, COUNTS] = facts[q, COUNTS + 1] = 0.0
+        if ours[KEY] < 0 or theirs[KEY] < 0:
+            continue
+        mine = _slot_of(ours, theirs[KEY], begin, slots)
+        other = _slot_of(theirs, ours[KEY], begin, slots)
+        if mine < 0 and other < 0:
+            continue
+        since, last = statistics[u, COUNT] + statistics[u, COUNT + 1], 0.0
+        since_theirs, met = statistics[v, COUNT] + statistics[v, COUNT + 1], 0.0
+        out, back = 0.0, 0.0
+        if mine >= 0:
+            since -= ours[mine + slots * OWN]
+            last, met = ours[mine + slots * LAST], ours[mine + slots * SEEN]
+            out, back = ours[mine + slots * OUT], ours[mine + slots * (OUT + 1)]
+        if other >= 0:
+            since_theirs -= theirs[other + slots * OWN]
+            last, met = theirs[other + slots * LAST], theirs[other + slots * SEEN]
+            out = max(out, theirs[other + slots * (OUT + 1)])
+            back = max(back, theirs[other + slots * OUT])
+        facts[q, MET] = 1.0
+        facts[q, PAUSE], facts[q, TICKS] = np.log1p((time[v] - last) / unit), np.log1p(seen[v] - met)
+        facts[q, OWN_EVENTS], facts[q, OWN_EVENTS + 1] = np.log1p(since), np.log1p(since_theirs)
         facts[q, COUNTS], facts[q, COUNTS + 1] = np.log1p(out), np.log1p(back)
-        if last > -np.inf:
-            facts[q, PAUSE], facts[q, TICKS] = np.log1p((time[q] - last) / unit), np.log1p(ticks)
+
+
+def find_pair_facts(
+    rows: Rows, statistics: Tensor, time: Tensor, seen: Tensor, left: int, unit: float, rates: int
+) -> Tensor:
+    """`pair_facts` of tensors, where their rows stand."""
+    return torch.from_numpy(pair_facts(Rows(*map(view, rows)), *map(view, (statistics, time, seen)), left, unit, rates))
+
+
+def plain_pair_facts(
+    rows: Rows, statistics: Tensor, time: Tensor, seen: Tensor, left: int, unit: float, rates: int
+) -> Tensor:
+    """`pair_facts` of tensors on any device."""
+    copied = rows_of(plain_pick(rows).cpu())
+    found = find_pair_facts(copied, statistics.cpu(), time.cpu(), seen.cpu(), left, unit, rates)
+    return found.to(statistics.device)

@@ -4,6 +4,9 @@ PAUSE    log(1 + time since the latest event / unit)        as source, as destin
 TICKS    log(1 + events of the graph since then)            likewise
 NEVER    1 where there was no such event, else 0            likewise; pause and ticks are 0 then
 COUNTS   log(count + floor), then log(decayed count + floor) at each half-life, as source and as destination
+
+Where partners are remembered, then follow log(new partners + floor), as source and as destination, and log(decayed new
+partners + floor) at each half-life.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from tapgnn.compiled.jit import compiled, fast, program
 from tapgnn.compiled.numba_intrinsics import LINE, new_line, row_address, row_at, spread
 from tapgnn.compiled.parallel import view
 from tapgnn.compiled.products import empty_rows
+from tapgnn.compiled.row_lookup import Rows, find_address, plain_pick
 from tapgnn.model.config import Config
 from tapgnn.model.features.node_statistics import (
     COUNT,
@@ -29,6 +33,8 @@ from tapgnn.model.features.node_statistics import (
     last_seen,
     recent_counts,
 )
+from tapgnn.model.features.recent_partners import NEW
+from tapgnn.model.features.recent_partners import RECENT as NEW_RECENT
 
 # The first column of each.
 PAUSE, TICKS, NEVER, COUNTS = 0, 3, 6, 9
@@ -59,7 +65,8 @@ class StatisticsEncoder(nn.Module):
         self.unit = config.unit
         # Per event. No buffer: it stays in float64 whatever the type of the model.
         self.rate = torch.from_numpy(config.count_rates() / config.events)
-        self.width = COUNTS + 2 * (1 + len(self.rate))
+        self.partners = config.partners > 0
+        self.width = COUNTS + 2 * (1 + len(self.rate)) + (2 + len(self.rate) if self.partners else 0)
         graded = torch.tensor([column for column in range(self.width) if not NEVER <= column < COUNTS])
         self.encoded_width = self.width + len(graded) * config.bins
         self.register_buffer("graded", graded, persistent=False)
@@ -75,14 +82,14 @@ class StatisticsEncoder(nn.Module):
         """The same memory, for loops."""
         return Encoding(self.unit, self.rate.numpy(), *map(view, (self.centre, self.scale, self.graded, self.edges)))
 
-    def forward(self, past: Tensor, time: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-        """[Q, width] from the statistics [Q, F] of nodes and the times of queries, and encoded [Q, encoded_width]."""
-        rows = (self.plain(past, time, seen) - self.centre) / self.scale
+    def forward(self, past: Tensor, partners: Tensor, time: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
+        """[Q, width] from statistics [Q, F] and partners [Q, .] at some times, and encoded [Q, encoded_width]."""
+        rows = (self.plain(past, partners, time, seen) - self.centre) / self.scale
         low, high = self.edges[:, :-1], self.edges[:, 1:]
         share = ((rows.index_select(1, self.graded).unsqueeze(2) - low) / (high - low)).clamp(0.0, 1.0)
         return rows, torch.cat([rows, share.flatten(1)], dim=1)
 
-    def plain(self, past: Tensor, time: Tensor, seen: Tensor) -> Tensor:
+    def plain(self, past: Tensor, partners: Tensor, time: Tensor, seen: Tensor) -> Tensor:
         """[Q, width] before centring and scaling."""
         last = both_roles(past, LAST)
         since = torch.stack([time.unsqueeze(1) - last, seen.unsqueeze(1) - both_roles(past, SEEN)])
@@ -90,14 +97,17 @@ class StatisticsEncoder(nn.Module):
         since = torch.cat([since, since.amin(dim=2, keepdim=True)], dim=2)
         unknown = since.isinf()
         pause, ticks = torch.where(unknown, 0.0, since)
-        kept = torch.exp(-ticks[:, 2:] * self.rate.to(past.device)).repeat_interleave(2, dim=1)
+        kept = torch.exp(-ticks[:, 2:] * self.rate.to(past.device))
         columns = [
             torch.log1p(pause / self.unit),
             torch.log1p(ticks),
             unknown[0].double(),
             torch.log(both_roles(past, COUNT) + COUNT_FLOOR),
-            torch.log(recent_counts(past) * kept + COUNT_FLOOR),
+            torch.log(recent_counts(past) * kept.repeat_interleave(2, dim=1) + COUNT_FLOOR),
         ]
+        if self.partners:
+            columns.append(torch.log(both_roles(partners, NEW) + COUNT_FLOOR))
+            columns.append(torch.log(partners[:, NEW_RECENT : NEW_RECENT + len(self.rate)] * kept + COUNT_FLOOR))
         return torch.cat(columns, dim=1).to(self.centre.dtype)
 
     def calibrate(self, rows: Tensor) -> None:
@@ -115,28 +125,39 @@ class StatisticsEncoder(nn.Module):
             self.edges[place] = torch.quantile(values, level) + 1e-3 * torch.arange(bins + 1)
 
 
-def encode_statistics(encoder: StatisticsEncoder, past: Tensor, time: Tensor, seen: Tensor) -> tuple[Tensor, Tensor]:
-    """`StatisticsEncoder.forward` in compiled loops."""
-    described, encoded = encode_rows(*map(view, (past, time, seen)), encoder.arrays())
+def encode_statistics(
+    encoder: StatisticsEncoder, past: Tensor, partners: Rows, time: Tensor, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`StatisticsEncoder.forward` in compiled loops, which read the partners where they stand."""
+    rows = Rows(*map(view, partners))
+    described, encoded = encode_rows(view(past), rows, view(time), view(seen), encoder.arrays())
     return torch.from_numpy(described), torch.from_numpy(encoded)
 
 
+def plain_encode_statistics(
+    encoder: StatisticsEncoder, past: Tensor, partners: Rows, time: Tensor, seen: Tensor
+) -> tuple[Tensor, Tensor]:
+    """`StatisticsEncoder.forward`."""
+    return encoder(past, plain_pick(partners), time, seen)  # type: ignore[no-any-return]
+
+
 @program
-def encode_rows(past, time, seen, encoding):  # type: ignore[no-untyped-def]
+def encode_rows(past, partners, time, seen, encoding):  # type: ignore[no-untyped-def]
     """`encode_statistics` on arrays."""
     rows = empty_rows(len(past), len(encoding.centre), encoding.centre)
     encoded = empty_rows(
         len(past), len(encoding.centre) + len(encoding.graded) * (encoding.edges.shape[1] - 1), encoding.centre
     )
-    _count(encoding.unit, encoding.rate, past, time, seen, rows)
+    _count(encoding.unit, encoding.rate, past, partners, time, seen, rows)
     np.log(rows, rows)
     _encode(encoding, rows, encoded)
     return rows, encoded
 
 
 @compiled
-def _count(unit: Any, rate: Any, past: Any, time: Any, seen: Any, counts: Any) -> None:
+def _count(unit: Any, rate: Any, past: Any, partners: Any, time: Any, seen: Any, counts: Any) -> None:
     """Fill counts [Q, width] with the numbers whose logarithms are the columns."""
+    follows = COUNTS + 2 * (1 + len(rate))
     for q in range(len(past)):
         row, out = past[q], counts[q]
         for role in range(2):
@@ -156,6 +177,10 @@ def _count(unit: Any, rate: Any, past: Any, time: Any, seen: Any, counts: Any) -
             for role in range(2):
                 column = 2 * h + role
                 out[COUNTS + 2 + column] = row[RECENT + column] * kept + COUNT_FLOOR
+            if counts.shape[1] > follows:
+                met = row_at(find_address(partners, q), (NEW_RECENT + len(rate),), partners.arena)
+                out[follows + 2 + h] = met[NEW_RECENT + h] * kept + COUNT_FLOOR
+                out[follows], out[follows + 1] = met[NEW] + COUNT_FLOOR, met[NEW + 1] + COUNT_FLOOR
 
 
 @fast
