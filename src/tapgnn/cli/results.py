@@ -112,18 +112,17 @@ def alert_rows(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     return {f"{budget:.1%}": {name: mean_of(found, f"{name}_{budget:g}") for name in measures} for budget in BUDGETS}
 
 
-def classification_table(found: Mapping[str, Any]) -> Table:
-    """The table of an event classification."""
+def classifier_verdict(found: Mapping[str, Any]) -> str:
+    """What a classifier is worth at each alert budget, in one sentence."""
     alerts = [
-        f"{budget} of the events: precision {row['precision']:.3f}, recall {row['recall']:.3f}"
+        f"{budget}: precision {row['precision']:.3f}, recall {row['recall']:.3f}"
         for budget, row in alert_rows(found).items()
     ]
-    share = found["test_positives"] / found["test_events"]
-    caption = (
-        f"alerts on the riskiest {'; '.join(alerts)}. Calibration error {mean_of(found, 'calibration_error'):.4f}. "
-        f"Random scores: AUC 0.5, AP {share:.4f}"
+    share, error = found["test_positives"] / found["test_events"], mean_of(found, "calibration_error")
+    return (
+        f"classifier: alerts on the riskiest {'; '.join(alerts)}; calibration error {error:.4f} (random scores have "
+        f"AUC 0.5 and AP {share:.4f})"
     )
-    return method_table(classifier_rows(found), COLUMNS, caption)
 
 
 def verdict(rows: Rows) -> str:
@@ -189,7 +188,7 @@ def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any],
         title=log.name,
         simulated=log.simulated,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        data=describe(log.events, was_sorted=log.report.sorted),
+        data=describe(log.events, was_sorted=log.report.sorted, unit=log.unit),
         history=found.history,
         labels=own.labels,
         scores=sigmoid(own.scores),

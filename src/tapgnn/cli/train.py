@@ -48,7 +48,7 @@ def evaluate(
     beside simple rules and gradient-boosted trees; with --protocol paper it sees the two representations alone.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import classification_table, report_evaluation, result_tables, summaries, verdict
+    from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
@@ -62,7 +62,7 @@ def evaluate(
         found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, wanted)  # type: ignore[arg-type]
     rows = summaries(found.results)
     if labelled := found.results["classification"]:
-        output.show(_labelled_title(log, labelled), classification_table(labelled))
+        _show_classification(log, labelled, output)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
         output.show(heading, table)
@@ -182,7 +182,7 @@ def _train(
 
 def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
-    from tapgnn.cli.results import COLUMNS, classification_table, measure_fit, method_table, report_fit, verdict
+    from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
     from tapgnn.evaluation.harness import versions
     from tapgnn.events import events_fingerprint
 
@@ -213,7 +213,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, found, result, classified)
     if labelled is not None:
-        output.show(_labelled_title(log, labelled), classification_table(labelled))
+        _show_classification(log, labelled, output)
     title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
     output.show(title, method_table(found.results, COLUMNS))
     say(verdict(found.results))
@@ -235,6 +235,10 @@ def _compared(model: TAPGNN, log: Log, classified: Classification) -> dict[str, 
     return {"protocol": classified.protocol, **classified.metrics(), **classified.counts, "baselines": beside}
 
 
-def _labelled_title(log: Log, found: Mapping[str, Any]) -> str:
-    """The heading of the table of a classification."""
-    return f"{log.title}, event classification, {found['test_events']:,} events, {found['test_positives']:,} positive"
+def _show_classification(log: Log, found: Mapping[str, Any], output: Output) -> None:
+    """A classifier beside what it is compared with, and what it is worth at each alert budget."""
+    from tapgnn.cli.results import COLUMNS, classifier_rows, classifier_verdict, method_table
+
+    counts = f"{found['test_events']:,} events, {found['test_positives']:,} positive"
+    output.show(f"{log.title}, event classification, {counts}", method_table(classifier_rows(found), COLUMNS))
+    say(classifier_verdict(found))
