@@ -6,6 +6,7 @@ A client needs neither torch nor pydantic: descriptions are metadata of the fiel
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tapgnn.vocabulary import Id
 
@@ -53,6 +54,9 @@ class Cause:
     )
     without: float = field(metadata=_about("The score without the event, from 0 to 1."))
     exact: bool = field(metadata=_about("False where an event older than the window would be needed."))
+    columns: dict[str, Any] = field(
+        default_factory=dict, metadata=_about("The columns of the event; null where missing.")
+    )
 
 
 @dataclass(frozen=True)

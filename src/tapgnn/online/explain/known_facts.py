@@ -76,7 +76,7 @@ def _words(kind: str, role: str, config: Config) -> str:
     stem, _, half = kind.rpartition("_")
     if half.isdigit():
         what = "events" if stem == "recent" else "new partners"
-        return f"recent {what}{role} (half-life {config.half_lives[int(half)] * config.events:.4g} events of the graph)"
+        return f"recent {what}{role} (half-life {config.half_lives[int(half)] * config.events:.4g} events)"
     return {
         "pause": f"time since the last event{role}",
         "ticks": f"events of the graph since the last event{role}",

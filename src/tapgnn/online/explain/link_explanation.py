@@ -12,6 +12,8 @@ A node with no event in the window is taken as it is. Events that the engine hol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -22,18 +24,19 @@ from tapgnn.online.answers import Cause, Explanation
 from tapgnn.online.explain.event_window import Excerpt
 from tapgnn.online.explain.leave_one_out import NodeHistory
 from tapgnn.online.explain.moment import Moment
+from tapgnn.online.journal.event_batch import plain_cell
 
 PATH = 128
 
 
-def explain(model: Model, moment: Moment, history: Excerpt, limit: int = 20) -> Explanation:
-    """The `limit` events of a history that moved the score of a link at a moment most."""
+def explain(model: Model, moment: Moment, history: Excerpt, limit: int = 20, names: Sequence[str] = ()) -> Explanation:
+    """The `limit` events of a history (its cells have these names) that moved the score of a link most."""
     sides, size = both_sides(model, moment, history), len(history.time)
     with torch.no_grad():
         (left, fine), (right, good) = (side.without() for side in sides)
         logits, exact = model.link_rows(left.with_right(right), 1 + size).double(), fine & good
     base, moved = _embedding_effects(model, sides, size)
-    causes = strongest_causes(history, logits, exact, moved[:size], limit)
+    causes = strongest_causes(history, logits, exact, moved[:size], limit, names)
     logit, total = float(logits[0]), _count_events(history, sides)
     probability = float(torch.sigmoid(logits[0]))
     return Explanation(
@@ -49,14 +52,16 @@ def both_sides(model: Model, moment: Moment, history: Excerpt) -> list[NodeHisto
 
 
 def strongest_causes(
-    history: Excerpt, logits: Tensor, exact: Tensor, embedding: Tensor | None, limit: int
+    history: Excerpt, logits: Tensor, exact: Tensor, embedding: Tensor | None, limit: int, names: Sequence[str]
 ) -> list[Cause]:
     """Past events by what they did to a logit: the first of logits [1 + n], then without each event."""
     effect = (logits[0] - logits[1:]).numpy()
     share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
     order = np.argsort(-np.abs(effect), kind="stable")[:limit]
     parts = np.full(len(effect), None) if embedding is None else embedding.numpy()
-    columns = (history.src, history.dst, history.time, effect, share, parts, without, exact.numpy())
+    cells = np.empty(len(effect), dtype=object)
+    cells[:] = [dict(zip(names, map(plain_cell, row), strict=True)) for row in history.cells]
+    columns = (history.src, history.dst, history.time, effect, share, parts, without, exact.numpy(), cells)
     return [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
 
 

@@ -49,8 +49,9 @@ def explain_risk(
     history: Excerpt,
     cells: Mapping[str, Any],
     limit: int = 20,
+    names: Sequence[str] = (),
 ) -> RiskExplanation:
-    """Why the event at a moment has its risk; `cells` are its columns as they were sent."""
+    """Why the event at a moment has its risk; `cells` are its columns, `names` those of past events."""
     (left, fine), (right, good) = (side.without() for side in both_sides(model, moment, history))
     given = None
     if moment.features is not None:
@@ -58,7 +59,7 @@ def explain_risk(
         given = dense.expand(len(left.node), -1)
     rows, _ = Differentiable(model).describe_rows(left.with_right(right), given)
     logits = _in_float64(classifier)(classifier.encode(rows).double())
-    causes = strongest_causes(history, logits, fine & good, None, limit)
+    causes = strongest_causes(history, logits, fine & good, None, limit, names)
     parts = description_parts(model, list(table.encoder.numbers), list(table.encoder.categories))
     logit, base, found = share_out(classifier, rows[:1], parts, known_facts(model))
     found = [replace(part, value=cells.get(part.name)) for part in found]

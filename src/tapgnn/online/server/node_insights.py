@@ -79,7 +79,7 @@ class NodeInsights:
             when = live.now if time is None else time
             moment = Moment.of(live.model, live.where, ids.src([src])[0], ids.dst([dst])[0], when)
             history = moment.history(*self._windows(live))
-        return self._outside(explain(live.model, moment, history, limit))
+        return self._outside(explain(live.model, moment, history, limit, self.window.names))
 
     def explain_event(self, batch: EventBatch, limit: int) -> RiskExplanation:
         """Why the one event of a batch would have its risk if it happened next."""
@@ -98,7 +98,7 @@ class NodeInsights:
             classifier = live.live_state.start.classifier
             history = moment.history(*self._windows(live))
         if classifier is None:
-            return self._outside(explain(live.model, moment, history, limit))
+            return self._outside(explain(live.model, moment, history, limit, self.window.names))
         return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
 
     def _windows(self, live: LiveView) -> list[Window]:
@@ -123,7 +123,9 @@ class NodeInsights:
                 "the classifier was trained with the protocol of the paper, on embeddings that have no parts; "
                 "train one with 'tapgnn fit --classify' to have its risks explained"
             )
-        return explain_risk(live.model, classifier, live.live_state.start.table, moment, history, cells, limit)
+        return explain_risk(
+            live.model, classifier, live.live_state.start.table, moment, history, cells, limit, self.window.names
+        )
 
     def _outside(self, found: Explained) -> Explained:
         """An explanation with the user's own ids."""
