@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator, with_config
-from pydantic_core import CoreSchema, core_schema
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
@@ -116,7 +116,7 @@ class ExplainBody(RequestBody):
         forms = ({"src", "dst"}, {"event"}, {"position", "index"})
         given = self.model_fields_set - {"limit", "time"}
         if given not in forms or ("time" in self.model_fields_set and "src" not in given):
-            raise ValueError("give src and dst (and time), or event, or position and index")
+            raise PydanticCustomError("forms", "give src and dst (and time), or event, or position and index")
         return self
 
 
