@@ -175,8 +175,8 @@ class Writer:
             _check_same(earlier, record, batch)
             self.duplicates += 1
             unscored = np.full(len(batch), np.nan)
-            scores = (unscored if wanted else None for wanted in (request.score, request.classify))
-            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), *scores))
+            links, risks = (unscored if wanted else None for wanted in (request.score, request.classify))
+            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), links, risks))
             return None
         forecast.add(batch, self.horizon)
         return batch, record

@@ -104,7 +104,8 @@ class RecentActivity:
         """Drop the moments of the least risky events where there are too many."""
         if sum(len(batch.moments) for batch in self._batches) <= 2 * MOMENTS:
             return
-        kept = [(float(batch.risks[row]), batch, row) for batch in self._batches for row in batch.moments]
+        scored = ((batch, batch.risks) for batch in self._batches if batch.risks is not None)
+        kept = [(float(risks[row]), batch, row) for batch, risks in scored for row in batch.moments]
         for _, batch, row in sorted(kept, key=itemgetter(0))[:-MOMENTS]:
             del batch.moments[row]
 

@@ -179,11 +179,11 @@ class Routes:
         Of a link (`src`, `dst`), of an event as if it happened next (`event`, a row as `/v1/classify` takes it), or of
         one of the riskiest recent events as it was at its arrival (`position`, `index`, as `/v1/live` has them).
         """
-        insights = self.service.insights
-        if body.event is not None:
+        insights, given = self.service.insights, body.model_fields_set
+        if "event" in given:
             batch = self.parser.parse(json.dumps({"events": [body.event]}).encode(), JSON)
             return insights.explain_event(batch, body.limit)
-        if body.position is not None:
+        if "position" in given:
             return insights.explain_arrival(*self.service.activity.find(body.position, body.index), body.limit)
         return insights.explain(body.src, body.dst, body.time, body.limit)
 
