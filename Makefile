@@ -40,7 +40,7 @@ demo: setup
 	$(BIN)/tapgnn simulate demo/new.csv $(DEMO_NETWORK) --skip 50000 --first 52000
 	$(BIN)/tapgnn inspect demo/past.csv
 	@echo "== 2. Is a model better than trivial methods? Train on the first part, test on the last."
-	$(BIN)/tapgnn evaluate demo/past.csv --node-table demo/merchants.csv --node-id merchant_id --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
+	$(BIN)/tapgnn evaluate demo/past.csv --node-table demo/merchants.csv --node-id merchant_id --classify --seeds 1 --epochs 3 --threads 1 --out demo/evaluation
 	@echo "== 3. Train on everything, learn to tell fraud, save, and write a report."
 	$(BIN)/tapgnn fit demo/past.csv --epochs 3 --classify --threads 1 --force --out demo/model
 	@echo "== 4. Ask the saved model: how risky are new payments, and whom will this account pay next?"

@@ -1,10 +1,14 @@
 """Online cost against PyTorch Geometric's TGN and a well-made TGAT, in one run, all on one thread, d = 128.
 
     event_us               microseconds to score and then absorb one event with d = 64 and K = 2: without features, with
-                           seven features, and with these and a classifier that judges the event, too
+                           seven features, with these and a classifier that judges the event, too; `table`: with seven
+                           numbers and three categories, some of them missing, judged by a classifier; `table_rows`:
+                           the same from the columns of a table, which are encoded first
     event_vs_tgn           TGN (memory, last-neighbour loader, graph attention over 10) to score and then absorb one
                            event, over ours with K = 2, the same events
     event_vs_tgn_features  the same with seven features an event, which are TGN's messages
+    event_vs_tgn_table     TGN with d = 64 to score and then absorb one event of the table (messages: its numbers and
+                           what is missing, its categories one-hot), over `table`, which also judges the event
     batch_vs_tgat_2        TGAT (20 latest neighbours, numba sampler, every (node, time) computed once) to score and
     batch_vs_tgat_3        then append a batch of 200 events, over our score and observe with the attention kernel of
                            the paper, two and three layers each
@@ -24,11 +28,15 @@ from tgn import TGN
 
 from tapgnn import Config, Events, Model, Vocabulary
 from tapgnn.baselines.sampled.tgat import TGAT
+from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.data.schema import Schema
 from tapgnn.model import FactClassifier
 from tapgnn.threads import set_threads
 
 WIDTH, NODES, WARM, BATCH, ROUNDS = 128, 10_000, 100_000, 200, 15
 EVENTS, FEATURES, SERVED_WIDTH = 1_000, 7, 64
+NUMBERS = [f"number_{place}" for place in range(FEATURES)]
+CATEGORIES = ["channel", "currency", "country"]
 
 
 class Ours:
@@ -88,6 +96,85 @@ def take_turns(jobs, work, turn=1):
                 job(*piece)
                 spent[name].append(time.perf_counter() - begin)
     return {name: float(np.median(seconds[len(seconds) // 5 :])) for name, seconds in spent.items()}
+
+
+class Table:
+    """Random payments: seven numbers and three categories of thirty values, one cell in a hundred missing."""
+
+    def __init__(self):
+        sample = self.columns(np.random.default_rng(3), 20_000)
+        kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(CATEGORIES, "category")
+        log = Events.from_arrays([0] * 20_000, [1] * 20_000, range(20_000), columns=sample)
+        self.fitted = FittedSchema.fit(log, Schema(columns=kinds))
+
+    @staticmethod
+    def columns(rng, size):
+        """The cells of some events."""
+        numbers = {name: np.where(rng.random(size) < 0.01, np.nan, rng.lognormal(3, 2, size)) for name in NUMBERS}
+        texts = np.array([f"value {code}" for code in range(30)] + [None], dtype=object)
+        codes = {name: np.where(rng.random(size) < 0.01, 30, rng.integers(0, 30, size)) for name in CATEGORIES}
+        return numbers | {name: texts[code] for name, code in codes.items()}
+
+    def options(self):
+        """Of a model that takes its events."""
+        numbers, codes = self.fitted.encoder.widths
+        return {"edge_features": numbers, "edge_categories": codes}
+
+    def rows(self, src, dst, when, size):
+        """Batches with the columns of their events."""
+        cells = self.columns(np.random.default_rng(2), len(src))
+        for start in range(0, len(src), size):
+            piece = slice(start, start + size)
+            yield src[piece], dst[piece], when[piece], {name: column[piece] for name, column in cells.items()}
+
+    def batches(self, src, dst, when, size):
+        """Batches with the features that a model takes."""
+        for ends_and_time in self.rows(src, dst, when, size):
+            yield *ends_and_time[:3], self.encode(ends_and_time[3])
+
+    def encode(self, cells):
+        return self.fitted.features(cells, len(cells[NUMBERS[0]]))
+
+    def messages(self, features):
+        """Features as messages of TGN: numbers, what is missing, and categories one-hot."""
+        numbers, codes = self.fitted.encoder.widths
+        hot = [np.eye(size, dtype=np.float32)[features[:, numbers + c].astype(int)] for c, size in enumerate(codes)]
+        return np.concatenate([features[:, :numbers], *hot], axis=1)
+
+
+def table_events(table):
+    """Seconds a single event of a table: ours, ours from its columns, and TGN."""
+    models = [Ours("adaptive", NODES, 2, SERVED_WIDTH, classifies=True, **table.options()) for _ in range(2)]
+    ours, encoding = models
+    numbers, codes = table.fitted.encoder.widths
+    peer = TGN(NODES, SERVED_WIDTH, numbers + sum(codes))
+    peer.forget()
+    for part in (peer.memory, peer.attention, peer.head):
+        part.eval()
+    for piece in table.batches(*stream(0, WARM, NODES), BATCH):
+        for model in models:
+            model.absorb(*piece)
+        peer.remember(*piece[:3], table.messages(piece[3]))
+    for model in models:
+        model.fit_pieces(*next(table.batches(*stream(2, EVENTS, NODES, WARM), EVENTS)))
+
+    def from_columns(src, dst, when, cells, *rest):
+        encoding.score_and_absorb(src, dst, when, table.encode(cells))
+
+    def tgn(src, dst, when, cells, features, message):
+        peer.rate(src, dst)
+        peer.remember(src, dst, when, message)
+
+    jobs = {
+        "table": lambda src, dst, when, cells, features, message: ours.score_and_absorb(src, dst, when, features),
+        "table_rows": from_columns,
+        "tgn": tgn,
+    }
+    work = []
+    for src, dst, when, cells in table.rows(*stream(1, 2 * EVENTS, NODES, WARM), 1):
+        features = table.encode(cells)
+        work.append((src, dst, when, cells, features, table.messages(features)))
+    return take_turns(jobs, work, turn=25)
 
 
 def event_against_tgn(features):
@@ -167,16 +254,17 @@ def growth():
 def main():
     set_threads(1)
     torch.manual_seed(0)
-    single = single_events()
+    single, table = single_events(), table_events(Table())
     event, described = event_against_tgn(0), event_against_tgn(FEATURES)
     two, three = batch_against_tgat(2), batch_against_tgat(3)
     size = growth()
     print(
         json.dumps(
             {
-                "event_us": {name: round(1e6 * value, 1) for name, value in single.items()},
+                "event_us": {name: round(1e6 * value, 1) for name, value in (single | table).items()},
                 "event_vs_tgn": round(event["tgn"] / event["ours"], 1),
                 "event_vs_tgn_features": round(described["tgn"] / described["ours"], 1),
+                "event_vs_tgn_table": round(table["tgn"] / table["table"], 1),
                 "batch_vs_tgat_2": round(two["tgat"] / two["ours"], 1),
                 "batch_vs_tgat_3": round(three["tgat"] / three["ours"], 1),
                 "latency_growth": round(size["many"] / size["few"], 3),

@@ -1,8 +1,8 @@
 """TGN from PyTorch Geometric's own parts, in the configuration of its example: the peer of the benchmarks.
 
 Memory with identity messages and last aggregation, one graph attention layer over the 10 latest neighbours, a link
-predictor of two layers, Adam 1e-4, batches of 200. A message is the features
-of the event, or one zero where it has none.
+predictor of two layers, Adam 1e-4, batches of 200. A message is the features of the event, or one zero where it has
+none. Times and messages are kept in memory that doubles when it is full.
 """
 
 import numpy as np
@@ -41,7 +41,7 @@ class TGN:
         self.head = LinkPredictor(width)
         self.loader = LastNeighborLoader(nodes, size=NEIGHBOURS)
         self.place = torch.empty(nodes, dtype=torch.long)
-        self.time, self.messages = torch.empty(0, dtype=torch.long), torch.empty(0, message)
+        self.count, self.time, self.messages = 0, torch.empty(1, dtype=torch.long), torch.empty(1, message)
         parts = {*self.memory.parameters(), *self.attention.parameters(), *self.head.parameters()}
         self.optimizer = torch.optim.Adam(parts, lr=1e-4)
 
@@ -51,7 +51,7 @@ class TGN:
             part.train()
         self.memory.reset_state()
         self.loader.reset_state()
-        self.time, self.messages = torch.empty(0, dtype=torch.long), self.messages[:0]
+        self.count = 0
 
     def learn(self, src, dst, when, negative):
         """One step on a batch, which is then remembered."""
@@ -83,10 +83,14 @@ class TGN:
         """Absorb a batch into memory and neighbourhoods."""
         left, right = torch.from_numpy(src), torch.from_numpy(dst)
         time = torch.from_numpy(when).long()
-        message = torch.zeros(len(src), 1) if features is None else torch.from_numpy(features)
+        message = torch.zeros(len(src), 1) if features is None else torch.as_tensor(features)
         self.memory.update_state(left, right, time, message)
         self.loader.insert(left, right)
-        self.time, self.messages = torch.cat([self.time, time]), torch.cat([self.messages, message])
+        first, self.count = self.count, self.count + len(src)
+        while self.count > len(self.time):
+            self.time = torch.cat([self.time, torch.empty_like(self.time)])
+            self.messages = torch.cat([self.messages, torch.empty_like(self.messages)])
+        self.time[first : self.count], self.messages[first : self.count] = time, message
 
     def _logits(self, src, dst, negative):
         left, right, other = (torch.from_numpy(rows) for rows in (src, dst, negative))

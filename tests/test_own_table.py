@@ -13,8 +13,10 @@ from tapgnn import TAPGNN
 from tapgnn.data import frame_events, frame_schema
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.splits import split_strict
+from tapgnn.errors import DataError
 from tests.cli.command import tapgnn
 from tests.data.logs import put
+from tests.online.server.running import running
 
 ROWS, SHARE = 15_000, 0.02
 COLUMNS = ("transaction_id", "card_id", "merchant_id", "amount", "currency", "channel", "timestamp", "is_fraud")
@@ -138,6 +140,25 @@ def test_an_answer_can_be_joined_to_the_table(model, new, tmp_path):
     assert found["risk"].arg_max() == 0
 
 
+def test_an_answer_in_another_format_has_the_types_of_the_table(model, table, tmp_path):
+    asked = table[:200].assign(transaction_id=np.arange(200) * 7, timestamp="2026-04-01T00:00:00Z")
+    asked = asked.assign(note=[f"0{row}" for row in range(200)])
+    asked.to_csv(tmp_path / "asked.csv", index=False)
+    for name in ("risk.parquet", "risk.arrow", "risk.jsonl", "risk.csv"):
+        out = tmp_path / name
+        assert tapgnn("classify", model, tmp_path / "asked.csv", "--keep", "amount,note", "--out", out).code == 0
+    read = pd.read_csv(tmp_path / "asked.csv", dtype={"note": str})
+    for found in (
+        pd.read_parquet(tmp_path / "risk.parquet"),
+        pd.read_feather(tmp_path / "risk.arrow"),
+        pd.read_json(tmp_path / "risk.jsonl", lines=True, precise_float=True, dtype={"note": str}),
+        pd.read_csv(tmp_path / "risk.csv", dtype={"note": str}),
+    ):
+        joined = read.merge(found, on=["transaction_id", "note"], validate="one_to_one")
+        assert len(joined) == 200
+        np.testing.assert_array_equal(joined["amount_x"], joined["amount_y"])
+
+
 def test_a_header_of_the_tables_own_names_is_no_pair(model, tmp_path):
     text = "transaction_id,card_id,merchant_id\nq1,c7,m3\nq2,c8,m5\n"
     found = tapgnn("score", model, "--queries", put(tmp_path, "pairs.csv", text), "--json").last["scores"]
@@ -187,6 +208,31 @@ def test_a_frame_goes_in_and_comes_out(table, model, new):
     assert len(fitted.rank(["c7", "c8"], k=3)) == 2
     small = TAPGNN(width=8, epochs=1).fit(table[:2_000])
     assert small.schema == frame_schema(table[:2_000])[0]
+
+
+def test_a_table_without_times_is_asked_about_now(model, new):
+    fitted = TAPGNN.load(model)
+    payments = pd.read_csv(new).drop(columns="timestamp")
+    dated = payments.assign(timestamp=fitted.now)
+    np.testing.assert_array_equal(fitted.predict_proba(payments), fitted.predict_proba(dated))
+    np.testing.assert_array_equal(fitted.transform(payments), fitted.transform(dated))
+    with pytest.raises(DataError, match="no column 'timestamp'"):
+        fitted.observe(payments)
+
+
+def test_over_http_a_payment_is_judged_in_the_words_of_the_table(model, tmp_path):
+    payment = {"card_id": "c7", "merchant_id": "m50", "amount": 900.0, "currency": "USD", "channel": "ecom"}
+    dated = payment | {"timestamp": "2026-03-01T12:00:00Z"}
+    with running(model, tmp_path / "state.db") as server, server.http() as http:
+        found = http.post("/v1/classify", json={"events": [dated]}).json()
+        expected = TAPGNN.load(model).classify([dated])
+        np.testing.assert_allclose(found["risks"], expected, rtol=1e-4)
+        described = http.get("/v1/model").json()["event"]["properties"]
+        assert set(COLUMNS) <= set(described)
+        typo = dict(dated, amonut=1.0)
+        refused = http.post("/v1/classify", json={"events": [typo]})
+        assert refused.status_code == 422
+        assert "amonut" in refused.json()["detail"]
 
 
 def test_users_and_pages_that_are_numbered_alike_are_two_kinds_when_told_so(tmp_path):

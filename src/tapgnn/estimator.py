@@ -407,7 +407,7 @@ class TAPGNN(TrainingParameters):
         """The probability [E] of the rare label for each of these events, each seen just before it happens.
 
         The events must be younger than what was observed; they are not absorbed. For a table the answer is in the order
-        of its rows.
+        of its rows; without a column of times, they are all asked about now.
         """
         log, order = self._located(events)
         if self.classifier_ is None:
@@ -452,7 +452,7 @@ class TAPGNN(TrainingParameters):
         """Events, and the row of each in the table that they came from, if they came from one."""
         self._check_fitted()
         if not isinstance(events, Events):
-            return self.read(events)
+            return self.table_.read(events, self.vocabulary, self.now)
         check_events(events, self.vocabulary)
         return events, None
 

@@ -206,6 +206,14 @@ def test_inspect_holds_a_piece_of_a_sorted_file_and_says_the_same_of_an_unsorted
     assert found == {**facts, **rest}
 
 
+def test_days_are_counted_in_the_unit_of_the_times(tmp_path):
+    start, day = 1_700_000_000_000, 86_400_000
+    rows = "\n".join(f"a{row % 5},b{row % 7},{start + row * day // 10}" for row in range(41))
+    log = put(tmp_path, "log.csv", f"src,dst,time\n{rows}\n")
+    assert tapgnn("inspect", log, "--json").last["timespan_days"] == 4.0
+    assert "if time is in milliseconds" in " ".join(tapgnn("inspect", log).out.split())
+
+
 def test_the_demo_reads_nothing_that_simulate_did_not_write():
     recipe = (Path(__file__).parents[2] / "Makefile").read_text()
     written = set(re.findall(r"tapgnn simulate (demo/\S+)", recipe))

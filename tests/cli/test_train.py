@@ -13,6 +13,7 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from tapgnn import TAPGNN
 from tapgnn.cli.results import verdict
 from tapgnn.data import load_dataset, read_events
+from tapgnn.data.splits import split_paper
 from tapgnn.evaluation import evaluate as library_evaluate
 from tapgnn.events import events_fingerprint
 from tapgnn.threads import set_threads
@@ -43,13 +44,19 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.last == json.loads((folder / "fit.json").read_text())
     assert outcome.last["name"] == "payments.csv"
     assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
-    assert outcome.last["classification"]["positives"] == 150
+    labelled = outcome.last["classification"]
+    assert labelled["positives"] == 150
+    assert {"test_ap", "precision_0.01", "recall_0.001", "calibration_error"} <= set(labelled)
+    assert {"new pair", "trees, columns", "trees, counts"} <= set(labelled["baselines"])
     assert outcome.last["data_sha256"] == events_fingerprint(load_dataset(log))
     page = (folder / "report.html").read_text()
     assert "imulated" in page
     assert "recency" in page
     assert "validation AUC" in outcome.err
-    assert "classifier: AUC" in outcome.err
+    assert "alerts on the riskiest 0.1%" in outcome.err
+    assert re.findall(r'<section id="([a-z-]+)"', page)[0] == "classification"
+    assert "Precision, riskiest 1.0% of events" in page
+    assert "trees, columns" in page
 
 
 def test_console_report_and_files_tell_one_throughput(fitted):
@@ -259,6 +266,41 @@ def test_evaluate_gives_what_the_library_gives_beside_the_trivial_methods(log, t
     assert all(name in outcome.err for name in ("tapgnn", *outcome.last["baselines"]))
     assert "seed 1  epoch 1.00 of 1" in outcome.err
     assert "imulated" in (tmp_path / "report.html").read_text()
+
+
+def test_evaluate_classifies_events_with_every_seed_and_leads_with_it(log, tmp_path):
+    outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 2, "--classify", "--json", "--out", tmp_path)
+    found = outcome.last["classification"]
+    assert [run["seed"] for run in found["runs"]] == [0, 1]
+    assert found["test_ap_mean"] == pytest.approx(np.mean([run["test_ap"] for run in found["runs"]]))
+    assert found["test_ap_std"] > 0
+    assert found["test_ap_mean"] > 2 * found["test_positives"] / found["test_events"]
+    assert {"new pair", "surprising link", "trees, columns", "trees, counts"} <= set(found["baselines"])
+    for budget in ("0.001", "0.005", "0.01"):
+        assert 0 <= found[f"precision_{budget}_mean"] <= 1
+        assert 0 <= found[f"recall_{budget}_mean"] <= 1
+    assert "event classification, 450 events" in outcome.err
+    page = (tmp_path / "report.html").read_text()
+    assert "Test AP, event classification" in page
+    assert re.findall(r'<section id="([a-z-]+)"', page)[0] == "classification"
+    for words in ("trees, columns", "0.1% of events", "0.5% of events", "Calibration", "AUC over the test period"):
+        assert words in page
+    silent = tapgnn("evaluate", log, *SMALL, "--seeds", 1, "--json", "--out", tmp_path)
+    assert silent.last["classification"] is None
+    assert "pass --classify" in silent.err
+
+
+def test_the_paper_protocol_classifies_representations_on_its_own_parts(log):
+    found = library_evaluate(load_dataset(log), TAPGNN(width=8, epochs=1), "paper", 1, classify=True)
+    assert found.results["classification"]["protocol"] == "paper"
+    assert found.results["classification"]["test_events"] == len(split_paper(load_dataset(log)).test)
+
+
+def test_labels_that_evaluate_cannot_learn_are_refused_before_the_training(tmp_path):
+    rows = "\n".join(f"a{row % 5},b{row % 7},{row}" for row in range(40))
+    log = put(tmp_path, "log.csv", f"src,dst,time\n{rows}\n")
+    assert "the log has no labels" in tapgnn("evaluate", log, "--classify", "--out", tmp_path / "x").refusal
+    assert not (tmp_path / "x").exists()
 
 
 def test_the_strict_protocol_is_the_default_and_the_table_goes_to_standard_output(log):

@@ -10,8 +10,8 @@ from tapgnn import TAPGNN, Config, Events, load_model
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.explain.event_window import Window
-from tapgnn.online.explain.link_explanation import explain
 
+from ..online.live import explain_now
 from ..streams import assert_same_state, tiny_model
 
 
@@ -62,7 +62,7 @@ def test_its_scores_are_explained(offered):
     window = Window(model, 40)
     trace, state = model.advance(events, model.empty_state())
     window.record(events, trace)
-    found = explain(model, state, window, 0, 1, 41.0, limit=40)
+    found = explain_now(model, state, window, 0, 1, 41.0, limit=40)
     assert found.logit == pytest.approx(float(model.score(state, *events.vocabulary.rows([0, 1])[:, None], 41.0)))
     assert found.base + found.older + sum(cause.embedding for cause in found.causes) == pytest.approx(found.logit)
 

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tapgnn import TAPGNN
+from tapgnn.data.frames import frame_events
 
 from .live import quick_folder
+from .payments import SCHEMA_OF_PAYMENTS, payments
 from .server.running import random_log, rows_of, running
 
 _numbers = itertools.count()
@@ -72,6 +74,20 @@ def model(fitted):
 @pytest.fixture(scope="session")
 def rows(fitted):
     return fitted[1]
+
+
+@pytest.fixture(scope="session")
+def table_model(tmp_path_factory):
+    """The folder of a model of payments with a classifier."""
+    rows = payments(400, seed=3)
+    for row in rows:
+        row["is_fraud"] = row["is_fraud"] or 0
+    estimator = TAPGNN(width=16, epochs=1, options={"sketch_width": 8, "head_width": 16})
+    estimator.fit(rows, schema=SCHEMA_OF_PAYMENTS)
+    estimator.fit_classifier(frame_events(rows, schema=SCHEMA_OF_PAYMENTS, vocabulary=estimator.vocabulary)[0])
+    folder = tmp_path_factory.mktemp("payments")
+    estimator.save(folder)
+    return folder
 
 
 @pytest.fixture

@@ -11,7 +11,11 @@ from hypothesis import strategies as st
 
 from tapgnn import Events, Vocabulary, load_model, save_model
 from tapgnn.data.fitted_schema import FittedSchema
+from tapgnn.model import Trace
 from tapgnn.model.files import SCHEMA, holds_file, read_file
+from tapgnn.online.explain.event_window import Window
+from tapgnn.online.explain.link_explanation import explain
+from tapgnn.online.explain.moment import Moment
 
 from ..streams import tiny_model
 
@@ -39,6 +43,13 @@ def plain_table(features):
     rng = np.random.default_rng(0)
     vectors = rng.normal(size=(50, features)) if features else None
     return FittedSchema.fit(Events.from_arrays([0] * 50, [1] * 50, np.arange(50.0), vectors))
+
+
+def explain_now(model, where, window, src, dst, time, limit, held=None):
+    """Why a link has its score; `held` are the events of a trace."""
+    moment = Moment.of(model, where, src, dst, time)
+    windows = [window] if held is None or not isinstance(where, Trace) else [window, Window.of(model, held, where)]
+    return explain(model, moment, moment.history(*windows), limit)
 
 
 def quick_folder():

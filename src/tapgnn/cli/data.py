@@ -36,7 +36,7 @@ WORDS = {
     "density": "density, 2E / N(N-1)",
     "degree_max": "events of the busiest node",
     "degree_mean": "events per node",
-    "timespan_days": "days from the first to the last event, if time is in seconds",
+    "timespan_days": "days from the first to the last event, if time is in {unit}",
     "start": "time of the first event",
     "end": "time of the last event",
     "instants": "distinct times",
@@ -64,13 +64,15 @@ def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
     """
     from rich.table import Table
 
+    from tapgnn.data.schema import TIME_UNITS
+
     log, statistics = describe_log(events, reading)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
     for key, words in WORDS.items():
         if statistics.get(key) is not None:
-            table.add_row(_shown(statistics[key]), words)
+            table.add_row(_shown(statistics[key]), words.format(unit=TIME_UNITS[log.schema.time_unit]))
     output.show(log.title, table)
     columns = described_columns(log.schema, log.report.previews)
     if columns:

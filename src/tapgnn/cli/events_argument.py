@@ -48,6 +48,13 @@ class Log:
 
         return self.report.schema or Schema()
 
+    @property
+    def unit(self) -> float:
+        """Seconds in a unit of its times."""
+        from tapgnn.data.reading.clock import UNITS
+
+        return UNITS[self.schema.time_unit]
+
     def opening(self, plan: str, nodes: NodeTable | None = None) -> str:
         """What a command is going to do with it, after how its columns were read, and what may be meant instead."""
         lines, suggestions = [f"columns: {schema_line(self.schema)}"], self.report.suggestions
@@ -104,9 +111,10 @@ def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
         if report.sorted:
             raise
     if report.sorted and last is not None:
-        return _noted(events, last.slice(0, 0), report), summary.table(was_sorted=True)
+        log = _noted(events, last.slice(0, 0), report)
+        return log, summary.table(was_sorted=True, unit=log.unit)
     log = read_log(events, reading)
-    return log, describe(log.events, was_sorted=log.report.sorted)
+    return log, describe(log.events, was_sorted=log.report.sorted, unit=log.unit)
 
 
 def _noted(events: str, found: Events, report: ReadReport) -> Log:

@@ -250,21 +250,24 @@ def classify(
         later, order, rows = read_table(events, report=report, **options.reading(fitted))
     if report.skipped:
         say(f"{report.skipped_rows()}; skipped rows have no risk")
-    shown = _repeated(fitted, rows, listed(keep) or [], events.name)
+    shown = _repeated(fitted, rows, listed(keep) or [], events.name, text=not report.typed)
     risk = np.full(len(rows), np.nan)
     risk[order] = fitted.classify(later)
     columns = _joined(shown, {"risk": pl.Series(risk, nan_to_null=True)})
     answer.give(columns, {"events": _objects(columns)})
 
 
-def _repeated(model: TAPGNN, rows: pl.DataFrame, keep: Sequence[str], file: str) -> dict[str, Any]:
+def _repeated(model: TAPGNN, rows: pl.DataFrame, keep: Sequence[str], file: str, text: bool) -> dict[str, Any]:
     """The cells of a file that an answer repeats: the id of the event, both ends, the time, and what is to be kept."""
+    from tapgnn.cli.query_input import typed_cells
+
     schema = model.schema
     named = [schema.id] if schema.id is not None and schema.id in rows.columns else []
     unknown = next((name for name in keep if name not in rows.columns), None)
     if unknown is not None:
         raise DataError(f"{file} has no column {unknown!r} to keep; its columns are {', '.join(rows.columns[:12])}")
-    return {name: rows[name] for name in dict.fromkeys([*named, schema.src, schema.dst, schema.time, *keep])}
+    names = dict.fromkeys([*named, schema.src, schema.dst, schema.time, *keep])
+    return {name: typed_cells(name, rows[name], model) if text else rows[name] for name in names}
 
 
 def _queried(

@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from tapgnn.cli.output import say
+from tapgnn.data.reading.cells import without_missing
 from tapgnn.data.reading.columns import ALIASES, BUSINESS_ALIASES, columns_of
 from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import RawTable, TableSource
@@ -85,7 +86,7 @@ def read_queries(
         if name not in source.columns:
             raise DataError(f"{source.name} has no column {name!r} to keep; {columns_of(source)}")
     ids: dict[str, list[Id]] = {role: [] for role in roles}
-    times, cells = list[float](), dict[str, list[Any]]()
+    times, cells = list[float](), dict[str, Any]()
     for table in source.read([*columns.values(), *repeated]):
         if table.rejected:
             raise _bad_row(source, *table.rejected[0])
@@ -96,10 +97,30 @@ def read_queries(
             cells.setdefault(name, []).extend(table.columns[name])
     if not times:
         raise DataError(f"{source.name} has no rows; at least one is needed")
+    if not source.typed:
+        cells = {name: typed_cells(name, pl.Series(column), model) for name, column in cells.items()}
     shown: dict[str, Sequence[Any]] = {name: cells[name] for name in named if name in repeated}
     shown |= {_name(role, model): ids[role] for role in roles}
     shown[model.schema.time] = cells[columns["time"]] if "time" in columns else times
     return Queries(ids, times, shown | {name: cells[name] for name in repeated})
+
+
+def typed_cells(name: str, cells: pl.Series, model: TAPGNN) -> pl.Series:
+    """A column of text as integers where all cells are, as numbers where the schema says so; otherwise as it is.
+
+    An answer can then be joined to a table whose reader has found the same types.
+    """
+    if cells.dtype != pl.String:
+        return cells
+    known = without_missing(cells)
+    if known.str.contains(INTEGER.pattern).all():
+        kind: Any = pl.Int64
+    elif model.schema.columns.get(name) == "number":
+        kind = pl.Float64
+    else:
+        return cells
+    values = known.cast(kind, strict=False)
+    return cells if values.null_count() > known.null_count() else values
 
 
 def warn_of_unknown(queries: Queries, model: TAPGNN, side: Side | None = None) -> None:

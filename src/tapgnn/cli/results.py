@@ -25,7 +25,7 @@ from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
 from tapgnn.events import Events
 from tapgnn.report import Report, write_report
 from tapgnn.report.content import is_share, mean_of, spread_of, standing
-from tapgnn.training.classification import Classification
+from tapgnn.training.classification import BUDGETS, Classification
 
 MOST_EVENTS = 50_000
 # The results that a report shows as the settings of the run.
@@ -99,6 +99,32 @@ def method_table(
     return table
 
 
+def classifier_rows(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """AUC and AP of a classifier, and of what it is compared with."""
+    own = {name[5:]: value for name, value in found.items() if name.startswith(("test_auc", "test_ap"))}
+    others = {name: {"auc": row["test_auc"], "ap": row["test_ap"]} for name, row in found["baselines"].items()}
+    return {"classifier": own, **others}
+
+
+def alert_rows(found: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Precision and recall of a classifier at each alert budget."""
+    measures = ("precision", "recall")
+    return {f"{budget:.1%}": {name: mean_of(found, f"{name}_{budget:g}") for name in measures} for budget in BUDGETS}
+
+
+def classifier_verdict(found: Mapping[str, Any]) -> str:
+    """What a classifier is worth at each alert budget, in one sentence."""
+    alerts = [
+        f"{budget}: precision {row['precision']:.3f}, recall {row['recall']:.3f}"
+        for budget, row in alert_rows(found).items()
+    ]
+    share, error = found["test_positives"] / found["test_events"], mean_of(found, "calibration_error")
+    return (
+        f"classifier: alerts on the riskiest {'; '.join(alerts)}; calibration error {error:.4f} (random scores have "
+        f"AUC 0.5 and AP {share:.4f})"
+    )
+
+
 def verdict(rows: Rows) -> str:
     """The AUC of the model against the best trivial method, in one sentence."""
     own = mean_of(rows[NAME], "auc")
@@ -122,7 +148,8 @@ def report_evaluation(path: Path, log: Log, found: Evaluation, rows: Rows) -> No
         f"Link prediction, protocol {results['protocol']}, {results['test_events']:,} test events, "
         f"{count} seed{'s' * (count > 1)}{' (interrupted before the others)' if results['interrupted'] else ''}"
     )
-    _report(path, log, found, results, subtitle=subtitle, metrics=rows)
+    labelled = _classification(results["classification"], found.classified)
+    _report(path, log, found, results, subtitle=subtitle, metrics=rows, classification=labelled)
 
 
 def report_fit(
@@ -133,10 +160,25 @@ def report_fit(
         "Results on the validation events, the last 15 % of the log. The weights were selected on them, so the results "
         "are slightly optimistic; 'tapgnn evaluate' tests on held-out events"
     )
-    kept = {"labels": "labels", "scores": "scores", "auc": "test_auc", "ap": "test_ap"}
-    labelled = None if classified is None else {key: getattr(classified, name) for key, name in kept.items()}
+    labelled = _classification(results["classification"], classified)
     more = {"subtitle": subtitle, "period": "validation", "metrics": found.results, "classification": labelled}
     _report(path, log, found, results, **more)
+
+
+def _classification(found: Mapping[str, Any] | None, first: Classification | None) -> dict[str, Any] | None:
+    """The part of a report that tells of a classifier: results of all seeds, and what is drawn of the first."""
+    if found is None or first is None:
+        return None
+    figures = {"log_loss": "test_log_loss", "log_loss_of_the_base_rate": "base_log_loss"}
+    return {
+        "labels": first.labels,
+        "scores": first.scores,
+        "times": first.times,
+        **{name: mean_of(found, key) for name, key in figures.items()},
+        "calibration_error": mean_of(found, "calibration_error"),
+        "methods": classifier_rows(found),
+        "alerts": {f"{budget} of events": row for budget, row in alert_rows(found).items()},
+    }
 
 
 def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any], **more: Any) -> None:
@@ -146,7 +188,7 @@ def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any],
         title=log.name,
         simulated=log.simulated,
         created=time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
-        data=describe(log.events, was_sorted=log.report.sorted),
+        data=describe(log.events, was_sorted=log.report.sorted, unit=log.unit),
         history=found.history,
         labels=own.labels,
         scores=sigmoid(own.scores),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 FIT, EVALUATION, METRICS, REPORT = "fit.json", "evaluation.json", "metrics.jsonl", "report.html"
 FOLDER = "tapgnn-evaluation"
+CLASSIFY = option("", "Also train a classifier of event labels, such as fraud.", "if --label is given")
 
 
 @command
@@ -33,6 +35,7 @@ def evaluate(
     output: Output,
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
+    classify: bool | None = CLASSIFY,
     out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
@@ -40,24 +43,31 @@ def evaluate(
     The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
     the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity and EdgeBank need
     no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
+
+    With --classify, a classifier of the labels of events (such as fraud) is trained and tested on the same parts,
+    beside simple rules and gradient-boosted trees; with --protocol paper it sees the two representations alone.
     """
     estimator = learning.estimator()
     from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
+    wanted = _wanted(classify, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
     nodes = node_options.read(log.schema)
     opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
     with Screen(opening, estimator.epochs, seeds) as screen:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
-        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes)  # type: ignore[arg-type]
+        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, wanted)  # type: ignore[arg-type]
     rows = summaries(found.results)
+    if labelled := found.results["classification"]:
+        _show_classification(log, labelled, output)
     title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
     for heading, table in result_tables(title, rows).items():
         output.show(heading, table)
     say(verdict(rows))
+    _offer(log, wanted)
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     # Printed first, so that nothing is lost if a file cannot be written.
     output.result(results)
@@ -80,9 +90,7 @@ def fit(
     output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
     force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
-    classify: bool | None = option(
-        "", "Also train a classifier of event labels, such as fraud.", "if --label is given"
-    ),
+    classify: bool | None = CLASSIFY,
     tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
@@ -97,7 +105,7 @@ def fit(
     _check_folder(out, resume, force)
     board = None if tensorboard is None else TensorBoardLog(tensorboard)
     log = read_log(events, reading)
-    wanted = bool(reading.label) if classify is None else classify
+    wanted = _wanted(classify, reading)
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
     train, valid = cut_for_validation(log.events)
@@ -112,6 +120,17 @@ def fit(
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
+
+
+def _wanted(classify: bool | None, reading: Reading) -> bool:
+    """Whether labels are to be learnt."""
+    return bool(reading.label) if classify is None else classify
+
+
+def _offer(log: Log, classify: bool) -> None:
+    """Mention labels that were not used."""
+    if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
+        say("the log has labels; pass --classify to train a classifier")
 
 
 def _check_folder(out: Path, resume: bool, force: bool) -> None:
@@ -171,7 +190,8 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
     model.observe(parts[1])
     classified = _train_classifier(model, log) if classify else None
     described = model.table_.nodes
-    history, baselines, kept = model.history_, dict(found.results), ("valid_auc", "test_auc", "test_ap", "positives")
+    history, baselines = model.history_, dict(found.results)
+    labelled = None if classified is None else _compared(model, log, classified)
     result = {
         "name": log.name,
         "simulated": log.simulated,
@@ -182,7 +202,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
         "events_per_s": history.events_per_s,
         "validation": baselines.pop("tapgnn"),
         "baselines": baselines,
-        "classification": None if classified is None else {name: getattr(classified, name) for name in kept},
+        "classification": labelled,
         "params": model.get_params(),
         "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
@@ -192,20 +212,33 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
     output.result(result)
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, found, result, classified)
+    if labelled is not None:
+        _show_classification(log, labelled, output)
     title = f"{log.title}, {len(found.first['tapgnn'].labels) // 2:,} validation events against newly drawn negatives"
     output.show(title, method_table(found.results, COLUMNS))
     say(verdict(found.results))
-    if not classify and log.events.labels is not None and 0 < (log.events.labels > 0).mean() < 1:
-        say("the log has labels; pass --classify to train a classifier")
+    _offer(log, classify)
     say(f"model in {out}, metrics in {out / METRICS}, report in {out / REPORT}")
 
 
 def _train_classifier(model: TAPGNN, log: Log) -> Classification:
     say("training a classifier of the event labels")
-    classified = model.fit_classifier(log.events)
-    share = classified.labels.mean()
-    say(
-        f"classifier: AUC {classified.test_auc:.4f}, average precision {classified.test_ap:.4f} on the last 15 % of "
-        f"the events, of which {int(classified.labels.sum()):,} have the label (random scores: 0.5 and {share:.4f})"
-    )
-    return classified
+    return model.fit_classifier(log.events)
+
+
+def _compared(model: TAPGNN, log: Log, classified: Classification) -> dict[str, Any]:
+    """The results of a classifier beside those of simple rules and of gradient-boosted trees, as plain values."""
+    from tapgnn.training.classification_baselines import measure_baselines
+
+    references = measure_baselines(model.model_, model.table_.encode(log.events), model.seed)
+    beside = {name: asdict(reference) for name, reference in references.items()}
+    return {"protocol": classified.protocol, **classified.metrics(), **classified.counts, "baselines": beside}
+
+
+def _show_classification(log: Log, found: Mapping[str, Any], output: Output) -> None:
+    """A classifier beside what it is compared with, and what it is worth at each alert budget."""
+    from tapgnn.cli.results import COLUMNS, classifier_rows, classifier_verdict, method_table
+
+    counts = f"{found['test_events']:,} events, {found['test_positives']:,} positive"
+    output.show(f"{log.title}, event classification, {counts}", method_table(classifier_rows(found), COLUMNS))
+    say(classifier_verdict(found))

@@ -56,9 +56,10 @@ class FittedSchema:
         """How many codes each category has."""
         return self.encoder.widths[1]
 
-    def read(self, table: Any, vocabulary: Vocabulary) -> tuple[Events, Ints]:
-        """The events of a table in memory, and the row of each; see `frames`."""
-        return frame_events(table, schema=self.schema, vocabulary=vocabulary)
+    def read(self, table: Any, vocabulary: Vocabulary, now: float | None = None) -> tuple[Events, Ints]:
+        """The events of a table in memory, and the row of each; without a column of times they are all `now`."""
+        absent = {} if now is None else {self.schema.time: now}
+        return frame_events(table, schema=self.schema, vocabulary=vocabulary, absent=absent)
 
     def encode(self, events: Events) -> Events:
         """The events as a model takes them: with features, without columns."""

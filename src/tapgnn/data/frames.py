@@ -30,17 +30,20 @@ from tapgnn.events import Events, Ints
 NAME = "the table"
 
 
-def frame_events(table: Any, **options: Unpack[ReadOptions]) -> tuple[Events, Ints]:
+def frame_events(
+    table: Any, *, absent: Mapping[str, float] | None = None, **options: Unpack[ReadOptions]
+) -> tuple[Events, Ints]:
     """The events of a table, sorted by time, and the row [E] of each; without `schema`, it is detected.
 
     The options are those of `read_events`, without `format`, `header` and `skip_bad_rows`. An answer [E] about the
-    events is in the order of the table after `answer_in_order[order] = answer`.
+    events is in the order of the table after `answer_in_order[order] = answer`. `absent` has the value in every row of
+    columns that the table may lack, such as the time.
     """
     check_options(options)
     unfit = next((name for name in ("format", "header", "skip_bad_rows") if name in options), None)
     if unfit is not None:
         raise TypeError(f"{unfit} is an option for files, not for a table in memory")
-    source = frame_source(table)
+    source = frame_source(table, absent)
     wording = options.get("wording", PYTHON)
     return collect(*open_rows(source, request_of(options), options.get("schema"), options, wording))
 
@@ -54,13 +57,14 @@ def frame_schema(table: Any, **options: Unpack[ReadOptions]) -> tuple[Schema, li
     return report.schema or Schema(), report.suggestions
 
 
-def frame_source(table: Any) -> TableSource:
+def frame_source(table: Any, absent: Mapping[str, float] | None = None) -> TableSource:
     """A table in memory as the source of a reader."""
     cells, numbers, format = _columns(table)
     sizes = {len(column) for column in cells.values()}
     if len(sizes) > 1:
         raise EventError(f"{NAME} has columns of {min(sizes)} and {max(sizes)} rows; they must be equally long")
     rows = np.arange(sizes.pop() if sizes else 0, dtype=np.int64)
+    cells |= {name: pl.Series(np.full(len(rows), value)) for name, value in (absent or {}).items() if name not in cells}
 
     def read(names: Sequence[str]) -> Iterator[RawTable]:
         if len(rows):

@@ -163,7 +163,7 @@ class Schema:
         dates = f"strptime {self.time_format}" if self.time_format else "an ISO date or datetime"
         when = {
             "type": ["number", "string"],
-            "description": f"a number in {_UNITS[self.time_unit]}, or {dates} ({self.time_zone} without an offset)",
+            "description": f"a number in {TIME_UNITS[self.time_unit]}, or {dates} ({self.time_zone} without an offset)",
         }
         properties: dict[str, Any] = {self.src: node, self.dst: dict(node), self.time: when}
         properties |= {name: dict(_JSON_KINDS[kind]) for name, kind in self.columns.items()}
@@ -213,8 +213,8 @@ class Schema:
 
 
 _QUOTE = '"'  # before a string that would otherwise be taken for an integer, as in Parquet and JSON
-_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
-_UNITS |= {"min": "minutes", "h": "hours", "d": "days"}
+TIME_UNITS = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+TIME_UNITS |= {"min": "minutes", "h": "hours", "d": "days"}
 _JSON_KINDS: dict[str, Any] = {
     "number": {"type": ["number", "null"]},
     "category": {"type": ["string", "integer", "null"]},

@@ -29,8 +29,11 @@ SECONDS_PER_DAY = 86_400.0
 CHUNK = 1 << 18
 
 
-def describe(events: Events, *, was_sorted: bool | None = None) -> dict[str, Any]:
-    """The statistics of a log as plain numbers; `was_sorted` is `ReadReport.sorted` from the reader, None if unknown.
+def describe(events: Events, *, was_sorted: bool | None = None, unit: float = 1.0) -> dict[str, Any]:
+    """The statistics of a log as plain numbers.
+
+    was_sorted   `ReadReport.sorted` from the reader, None if unknown
+    unit         seconds in a unit of its times
 
     >>> log = Events.from_arrays(["a", "a", "b"], ["b", "b", "c"], [1.0, 2.0, 2.0])
     >>> table = describe(log)
@@ -40,7 +43,7 @@ def describe(events: Events, *, was_sorted: bool | None = None) -> dict[str, Any
     summary = Summary()
     for piece in events.chunks(CHUNK):
         summary.add(piece)
-    return summary.table(was_sorted)
+    return summary.table(was_sorted, unit)
 
 
 class Summary:
@@ -87,7 +90,7 @@ class Summary:
         self._links += int(view.degree().sum() + (self._degree[view.nodes] * np.diff(view.chain)).sum())
         self._degree[view.nodes] += np.diff(view.inbox[view.chain])
 
-    def table(self, was_sorted: bool | None = None) -> dict[str, Any]:
+    def table(self, was_sorted: bool | None = None, unit: float = 1.0) -> dict[str, Any]:
         """The statistics of all pieces."""
         count, nodes = self._events, int((self._degree > 0).sum())
         if not count:
@@ -103,7 +106,7 @@ class Summary:
             "density": 2 * count / (nodes * (nodes - 1)) if nodes > 1 else 0.0,
             "degree_max": int(self._degree.max()),
             "degree_mean": count / nodes,
-            "timespan_days": (self._end - self._start) / SECONDS_PER_DAY,
+            "timespan_days": (self._end - self._start) * unit / SECONDS_PER_DAY,
             "timespan": self._end - self._start,
             "start": self._start,
             "end": self._end,

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -50,6 +50,8 @@ from tapgnn.evaluation.questions import (
     sample_embeddings,
 )
 from tapgnn.events import Events, Floats, Ints, events_fingerprint
+from tapgnn.training.classification import Classification, labelled_parts, train_classifier
+from tapgnn.training.classification_baselines import measure_baselines
 from tapgnn.training.link_prediction import Listener, TrainingProgress
 
 NAMES = (NAME, *METHODS, WINDOWED)
@@ -132,12 +134,14 @@ class Evaluation:
     history    one row per validation of every training
     first      the results of each method with the first seed
     sample     z [n, d] of some sources of the test events with that seed, each just before its time [n]
+    classified the classifier of event labels with that seed, where one was asked for
     """
 
     results: dict[str, Any]
     history: list[dict[str, Any]]
     first: dict[str, Results]
     sample: tuple[NDArray[np.float32], Floats]
+    classified: Classification | None = None
 
 
 def compare(
@@ -197,13 +201,22 @@ def evaluate(
     listener: SeedListener | None = None,
     schema: Schema | None = None,
     nodes: NodeTable | None = None,
+    classify: bool = False,
 ) -> Evaluation:
-    """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods."""
+    """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods.
+
+    With `classify` each model also gets a classifier of event labels on the same parts, which learns from facts of the
+    events, or under the paper's protocol from representations; simple rules and boosted trees stand beside the first.
+    """
     rules = find_protocol(protocol)
     if seeds < 1:
         raise ConfigError(f"seeds must be at least 1, not {seeds}")
+    if classify:
+        labelled_parts(events, rules.split)  # refuses, before a long training, a log that no classifier can learn from
     first: dict[str, Results] = {}
     history: list[dict[str, Any]] = []
+    classified: list[Classification] = []
+    references: dict[str, dict[str, float]] = {}
     samples: list[tuple[NDArray[np.float32], Floats]] = []
 
     def run(name: str, questions: Questions) -> Run:
@@ -217,6 +230,12 @@ def evaluate(
             return found.metrics
         samples.append(model.sample)
         history.extend({"seed": seed, **point} for point in model.estimator.history_.points)
+        if classify:
+            encoded = model.encoded(events)
+            classified.append(train_classifier(model.model, encoded, seed, rules.labels_from, rules.split))
+            if not references:
+                measured = measure_baselines(model.model, encoded, seed, rules.split)
+                references.update({name: asdict(reference) for name, reference in measured.items()})
         return {"valid_auc": found.details["valid_auc"], **found.metrics}
 
     split, names = rules.split(events), (NAME, *TRIVIAL)
@@ -234,12 +253,23 @@ def evaluate(
         **rows.pop(NAME),
         "baselines": rows,
         "runs": own,
+        "classification": _classification(classified[:complete], done, references) if classify else None,
         "test_events": len(split.test),
         "params": estimator.get_params(),
         "versions": versions(),
         "data_sha256": events_fingerprint(events),
     }
-    return Evaluation(results, [point for point in history if point["seed"] in done], first, samples[0])
+    kept = [point for point in history if point["seed"] in done]
+    return Evaluation(results, kept, first, samples[0], classified[0] if classify else None)
+
+
+def _classification(
+    found: Sequence[Classification], seeds: Sequence[int], references: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The classifiers of all seeds, and what they are compared with, as plain values."""
+    runs = [{"seed": seed, **each.metrics()} for seed, each in zip(seeds, found, strict=True)]
+    first = found[0]
+    return {"protocol": first.protocol, **averages(runs), **first.counts, "baselines": dict(references), "runs": runs}
 
 
 def _run_all(

@@ -30,6 +30,7 @@ class Protocol:
     unseen      whether events with unseen nodes have an AUC of their own
     threshold   'probability': accuracy at a probability of 0.5, of the methods that give one; 'validation': accuracy
                 of every method, at the threshold that is best on the validation events
+    labels_from what a classifier of event labels is given: facts of the events, or representations ('paper')
     """
 
     split: Callable[[Events], Split]
@@ -37,6 +38,7 @@ class Protocol:
     ranked: int = 0
     unseen: bool = False
     threshold: Literal["probability", "validation"] = "probability"
+    labels_from: Literal["facts", "paper"] = "facts"
 
     def for_any_method(self) -> Protocol:
         """The same questions with MRR in any case, and an accuracy that does not need probabilities."""
@@ -44,7 +46,7 @@ class Protocol:
 
 
 PROTOCOLS: dict[str, Protocol] = {
-    "paper": Protocol(split_paper),
+    "paper": Protocol(split_paper, labels_from="paper"),
     "strict": Protocol(split_strict, KINDS, RANKED, unseen=True),
 }
 

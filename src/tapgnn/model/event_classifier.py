@@ -14,6 +14,7 @@ trained on samples of their own; in serving they are one network.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -46,17 +47,34 @@ def description_columns(config: Config) -> dict[str, list[str]]:
 
 def dense_widths(config: Config) -> list[int]:
     """How many columns the numbers of an event have in a description, and then each of its categories: one a code."""
-    return [config.edge_features, *(min(size, MOST_CODES) for size in config.edge_categories)]
+    return _dense_sizes(config.edge_features, tuple(config.edge_categories))[0].tolist()  # type: ignore[no-any-return]
 
 
 def dense_features(features: NDArray[np.float32], config: Config) -> NDArray[np.float32]:
     """[Q, .] the features [Q, f] of events as a description has them; codes beyond the most frequent are 'other'."""
     if not config.edge_categories:
         return features
-    widths = dense_widths(config)
-    dense = np.zeros((len(features), sum(widths)), dtype=np.float32)
-    _spread_codes(features, np.array(widths), dense)
+    widths, whole_width = _dense_sizes(config.edge_features, tuple(config.edge_categories))
+    dense = np.zeros((len(features), whole_width), dtype=np.float32)
+    _spread_codes(features, widths, dense)
     return dense
+
+
+@cache
+def _dense_sizes(numbers: int, categories: tuple[int, ...]) -> tuple[Ints, int]:
+    """`dense_widths` as an array, and their sum."""
+    widths = np.array([numbers, *(min(size, MOST_CODES) for size in categories)])
+    return widths, int(widths.sum())
+
+
+@whole
+def codes_fit(features: Any, numbers: Any, sizes: Any) -> Any:
+    """Whether the codes in features [E, f], which follow the numbers, are below the sizes [c] of their categories."""
+    for e in range(len(features)):
+        for c in range(len(sizes)):
+            if not 0 <= features[e, numbers + c] < sizes[c]:
+                return False
+    return True
 
 
 @whole

@@ -349,27 +349,31 @@ def describe_events(asked, features, counting, describing, sketching, head):  # 
 def classify(asked, features, counting, describing, sketching, head, classifier):  # type: ignore[no-untyped-def]
     """Logits [Q] of the links and of the labels of events."""
     described, link = describe_events(asked, features, counting, describing, sketching, head)
-    encoded = empty_rows(len(described), len(classifier.first), classifier.first)
-    _encode_descriptions(described, classifier, encoded)
-    hidden = linear(encoded, classifier.first, classifier.first_bias)
+    hidden = empty_rows(len(described), len(classifier.first_bias), classifier.first)
+    _weigh_descriptions(described, classifier, hidden)
     logits = np.empty(len(described), dtype=hidden.dtype)
     _ask_members(hidden, classifier, logits)
     return link, logits
 
 
 @fast
-def _encode_descriptions(described: Any, classifier: Any, encoded: Any) -> None:
-    """Fill encoded [Q, I] as `FactClassifier.encode` does."""
-    used, low, steepness = classifier.used, classifier.low, classifier.steepness
+def _weigh_descriptions(described: Any, classifier: Any, hidden: Any) -> None:
+    """Fill hidden [Q, .] with the first layer of what `FactClassifier.encode` gives, most of which is 0."""
+    used, low, steepness, weight = classifier.used, classifier.low, classifier.steepness, classifier.first
     pieces, zero, one = low.shape[1], low.dtype.type(0), low.dtype.type(1)
     for q in range(len(described)):
+        for j in range(hidden.shape[1]):
+            hidden[q, j] = classifier.first_bias[j]
         for f in range(len(used)):
             value, place = low.dtype.type(described[q, used[f]]), f * (pieces + 1)
             missing = np.isnan(value)
-            encoded[q, place + pieces] = one if missing else zero
-            for k in range(pieces):
-                share = min(max((value - low[f, k]) * steepness[f, k], zero), one)
-                encoded[q, place + k] = zero if missing else share
+            for k in range(pieces + 1):
+                share = one if missing else zero
+                if k < pieces:
+                    share = zero if missing else min(max((value - low[f, k]) * steepness[f, k], zero), one)
+                if share > zero:
+                    for j in range(hidden.shape[1]):
+                        hidden[q, j] += share * weight[place + k, j]
 
 
 @fast

@@ -29,7 +29,7 @@ from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
 from tapgnn.model.differentiable import Differentiable
-from tapgnn.model.event_classifier import EventClassifier, dense_features, description_columns
+from tapgnn.model.event_classifier import EventClassifier, codes_fit, dense_features, description_columns
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
 from tapgnn.model.features.pair_encoder import PairEncoder
 from tapgnn.model.features.recent_partners import empty_partners
@@ -86,6 +86,7 @@ class Model(nn.Module):
         self._outside = find_kernel(config.kernel).array_form is None
         self._inference: Inference | None = None
         self._widths = self.empty_state().widths()
+        self._codes = np.array(config.edge_categories, dtype=np.int64)
 
     def _apply(self, *arguments: Any, **options: Any) -> Model:
         """A move to another type or device: the backend is chosen anew, and arrays of the old tensors let go."""
@@ -289,10 +290,9 @@ class Model(nn.Module):
                 f"the model expects {self.config.feature_width} features per event, these events have "
                 f"{events.feature_width}; pass the features it was trained with"
             )
-        if events.features is not None and self.config.edge_categories:
-            codes = events.features[:, self.config.edge_features :]
-            if not ((codes >= 0) & (codes < np.array(self.config.edge_categories))).all():
-                raise ConfigError("a code of a category is out of range; encode the columns with the model's encoder")
+        coded = events.features is not None and len(self._codes) > 0
+        if coded and not codes_fit(events.features, self.config.edge_features, self._codes):
+            raise ConfigError("a code of a category is out of range; encode the columns with the model's encoder")
 
 
 def _array(values: Numbers, kind: type) -> Any:

@@ -6,6 +6,7 @@ A client needs neither torch nor pydantic: descriptions are metadata of the fiel
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from tapgnn.vocabulary import Id
 
@@ -41,16 +42,21 @@ class ScoredBatch:
 
 @dataclass(frozen=True)
 class Cause:
-    """A past event and what it did to the score of a link."""
+    """A past event and what it did to the score of a link, or to the risk of an event (in log-odds)."""
 
     src: Id
     dst: Id
     time: float
     effect: float = field(metadata=_about("Logit with it minus logit without it; positive raised the score."))
     share: float = field(metadata=_about("The effect over the sum of all absolute effects."))
-    embedding: float = field(metadata=_about("What it adds to the logit through the last layer's sums."))
+    embedding: float | None = field(
+        metadata=_about("Of a link, what it adds to the logit through the last layer's sums; null of a risk.")
+    )
     without: float = field(metadata=_about("The score without the event, from 0 to 1."))
     exact: bool = field(metadata=_about("False where an event older than the window would be needed."))
+    columns: dict[str, Any] = field(
+        default_factory=dict, metadata=_about("The columns of the event; null where missing.")
+    )
 
 
 @dataclass(frozen=True)
@@ -68,7 +74,8 @@ class RiskPart:
 
     name: str
     share: float = field(metadata=_about("What the part adds to the log-odds; the shares and the base add up to them."))
-    facts: list[RiskFact] = field(metadata=_about("Its numbers, strongest first."))
+    value: float | str | None = field(metadata=_about("Of a column of the event, what was sent; null where missing."))
+    facts: list[RiskFact] = field(metadata=_about("Of the pair and of a history, the numbers that mattered most."))
 
 
 @dataclass(frozen=True)
@@ -83,6 +90,7 @@ class RiskExplanation:
     base: float = field(metadata=_about("The log-odds of the average training event."))
     parts: list[RiskPart]
     causes: list[Cause] = field(metadata=_about("Past events of both nodes, by what they did to the log-odds."))
+    events_in_window: int = field(metadata=_about("Past events of the two nodes that were weighed."))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from tapgnn.errors import ConfigError, ServerError
-from tapgnn.online.answers import BatchReceipt, Cause, Explanation, ScoredBatch
+from tapgnn.online.answers import BatchReceipt, Cause, Explanation, RiskExplanation, RiskFact, RiskPart, ScoredBatch
 from tapgnn.vocabulary import Id
 
 Row = Mapping[str, Any] | Sequence[Any]
@@ -107,8 +107,18 @@ class Client:
 
     def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> Explanation:
         """The past events that moved the score of a link most."""
-        answer = self._request("/v1/explain", {"src": src, "dst": dst, "time": time, "limit": limit})
+        body = {"src": src, "dst": dst, "limit": limit} | ({} if time is None else {"time": time})
+        answer = self._request("/v1/explain", body)
         return Explanation(**{**answer, "causes": [Cause(**cause) for cause in answer["causes"]]})
+
+    def explain_event(self, event: Row, limit: int = 10) -> RiskExplanation:
+        """Why an event would have its risk if it happened next: signed shares of its log-odds, and past events."""
+        return _risk_explanation(self._request("/v1/explain", {"event": _event(event), "limit": limit}))
+
+    def explain_arrival(self, position: int, index: int, limit: int = 10) -> RiskExplanation:
+        """Why one of the riskiest recent events had its risk when it arrived, by its receipt and place in its batch."""
+        body = {"position": position, "index": index, "limit": limit}
+        return _risk_explanation(self._request("/v1/explain", body))
 
     def retract(self, position: int, index: int) -> int:
         """Undo one event, by the position of its receipt and its index in the batch; gives the number of events, 1."""
@@ -198,6 +208,11 @@ def _plain(value: Any) -> Any:
     if type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value):
         return None
     return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _risk_explanation(answer: dict[str, Any]) -> RiskExplanation:
+    parts = [RiskPart(**{**part, "facts": [RiskFact(**fact) for fact in part["facts"]]}) for part in answer["parts"]]
+    return RiskExplanation(**{**answer, "parts": parts, "causes": [Cause(**cause) for cause in answer["causes"]]})
 
 
 def _failure(path: str, answer: Any) -> ServerError:

@@ -27,7 +27,7 @@ class Report:
     data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown unchanged
     metrics                    method -> measure -> value, the model first; `auc_mean` and `auc_std` share a column
     history                    one row per validation: seed, epoch, loss, valid_auc, events_per_s
-    labels, scores, times [Q]  the queries: 0 or 1, predicted probability, time
+    labels, scores, times [Q]  the queries: 0 or 1, score of the link, time
     baseline_scores            method -> scores [Q] of the same queries, on any monotone scale
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
     classification             labels, scores, times of the judged events, figures such as auc and ap, `methods` (method

@@ -108,10 +108,10 @@ def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curv
     return Figure(f"AUC over the {period} period", chart.svg(words), caption)
 
 
-def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Figure:
-    """Observed against predicted probability."""
-    bins = metrics.calibration(labels, probabilities)
-    chart = unit_chart("predicted probability", "observed share of positives")
+def calibration_figure(labels: NDArray[Any], scores: NDArray[Any], word: str) -> Figure:
+    """The observed share of positives against scores from 0 to 1, which the page calls by this word."""
+    bins = metrics.calibration(labels, scores)
+    chart = unit_chart(word, "observed share of positives")
     share = bins.count / bins.count.sum()
     edges = [f"{a:.1f} to {b:.1f}" for a, b in zip(bins.edges[:-1], bins.edges[1:], strict=True)]
     held = [f"{edge}: {count(int(size), 'query')}" for edge, size in zip(edges, bins.count, strict=True)]
@@ -128,7 +128,7 @@ def calibration_figure(labels: NDArray[Any], probabilities: NDArray[Any]) -> Fig
     chart.dots(bins.predicted, bins.observed, 0, tips, 3 + 4 * np.sqrt(share))
     words = f"Calibration. Expected calibration error {decimal(bins.error)}."
     caption = (
-        "On the dotted diagonal, predicted and observed probability agree. "
+        f"On the dotted diagonal, the {word} and the observed share agree. "
         f"Expected calibration error {decimal(bins.error)}. "
         f"Grey: number of queries; the line connects bins with at least {STEADY_BIN}."
     )

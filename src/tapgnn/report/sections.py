@@ -15,9 +15,9 @@ from tapgnn.report import figures
 from tapgnn.report.content import Report, as_float
 from tapgnn.report.figures import Curve
 from tapgnn.report.headline import seeds
-from tapgnn.report.layout import Cell, Section, Table
+from tapgnn.report.layout import Section
 from tapgnn.report.numbers import UNKNOWN, count, decimal, label, percent, span
-from tapgnn.report.tables import comparison, data, negative_types, settings
+from tapgnn.report.tables import comparison, data, measure_table, negative_types, settings
 
 
 def sections(report: Report) -> list[Section]:
@@ -51,11 +51,11 @@ def steadiness(report: Report) -> Section | None:
     if len(times) and curves and section.draw("AUC over time", figures.time_figure, *given):
         section.words.append("Whether the model stays accurate over time.")
         section.legend += [(curve, []) for curve in curves]
-    if section.draw("Calibration", figures.calibration_figure, labels, scores):
+    if section.draw("Calibration", figures.calibration_figure, labels, scores, "score"):
         share = percent((np.asarray(labels) == 1).mean())
         section.words.append(
-            f"Whether its probabilities are reliable. They refer to the {report.period} queries, of which {share} are "
-            "true events; in production true events are rarer."
+            "Whether a score means what it says: the chance that an event has this destination rather than a random "
+            f"one. It refers to the {report.period} queries, of which {share} are true events."
         )
     return section
 
@@ -108,9 +108,7 @@ def classification(report: Report) -> Section | None:
     ]
     section = Section("classification", "Event classification", words)
     section.tables += [
-        Table(
-            title, [first, *map(label, next(iter(rows.values())))], [(name, _cells(row)) for name, row in rows.items()]
-        )
+        measure_table(title, first, rows)
         for key, title, first in (
             ("methods", "Classifier and reference methods", "Method"),
             ("alerts", "Alert budgets", "Alerts on the riskiest"),
@@ -127,16 +125,12 @@ def classification(report: Report) -> Section | None:
             curves = [Curve("classifier", scores, 0)]
             section.draw("AUC over time", figures.time_figure, labels, times, curves, report.period)
         if np.all((scores >= 0) & (scores <= 1)):
-            section.draw("Calibration", figures.calibration_figure, labels, scores)
+            section.draw("Calibration", figures.calibration_figure, labels, scores, "risk")
         words.append(
             f"{count(int((labels == 1).sum()), 'positive')} among the last {count(len(labels), 'event')} of the log, "
             "whose labels were not used in training."
         )
     return section
-
-
-def _cells(row: dict[str, Any]) -> list[Cell]:
-    return [Cell(decimal(as_float(value), 4)) for value in row.values()]
 
 
 def _curves(report: Report) -> tuple[list[Curve], list[str]]:

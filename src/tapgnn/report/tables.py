@@ -87,6 +87,12 @@ def negative_types(report: Report) -> Section | None:
     return Section("negative-types", "By node and negative type", words, tables=[found])
 
 
+def measure_table(caption: str, first: str, table: dict[str, dict[str, float]]) -> Table:
+    """Rows of measures, those of several seeds with their deviation; the best share of a column is bold."""
+    columns = _known(table)
+    return Table(caption, [first, *map(label, columns)], _rows(table, columns))
+
+
 def _known(table: dict[str, dict[str, float]]) -> list[str]:
     """The measures that at least one method has."""
     return [stem for stem in stems(table) if any(math.isfinite(mean_of(row, stem)) for row in table.values())]

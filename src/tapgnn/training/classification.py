@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tapgnn.data.splits import split_strict
+from tapgnn.data.splits import Split, split_strict
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.evaluation.metrics import (
     Alerts,
@@ -47,6 +47,7 @@ PIECE, LARGEST = 1 << 16, 500_000
 # Shares of the events that raise an alert.
 BUDGETS = (0.001, 0.005, 0.01)
 Describe = Callable[[Model, State, Events], tuple[NDArray[np.float32], State]]
+Cut = Callable[[Events], Split]
 
 
 @dataclass
@@ -81,6 +82,20 @@ class Classification:
     walks: bool
     pieces: int
     shift: float
+
+    def metrics(self) -> dict[str, float]:
+        """Every figure by name, such as `precision_0.01` at an alert budget of 1 %."""
+        names = ("valid_auc", "valid_ap", "test_auc", "test_ap", "test_log_loss", "base_log_loss")
+        found = {name: getattr(self, name) for name in names} | {"calibration_error": self.calibration.error}
+        for alert in self.alerts:
+            found |= {f"precision_{alert.budget:g}": alert.precision, f"recall_{alert.budget:g}": alert.recall}
+        return found
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many events were judged, how many of them have the rare label, and how many events of the whole log."""
+        judged = {"test_events": len(self.labels), "test_positives": int(self.labels.sum())}
+        return judged | {"positives": self.positives}
 
 
 @dataclass
@@ -128,7 +143,9 @@ def score_events(classifier: EventClassifier, model: Model, state: State, events
     return scores
 
 
-def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Protocol = "facts") -> Classification:
+def train_classifier(
+    model: Model, events: Events, seed: int = 0, protocol: Protocol = "facts", cut: Cut = split_strict
+) -> Classification:
     """Train on the first 70 % of a labelled log, choose on the next 15 %, report on the last 15 %.
 
     One pass over the log. Descriptions are kept of at most LARGEST training events and as many for the choice: every
@@ -136,7 +153,7 @@ def train_classifier(model: Model, events: Events, seed: int = 0, protocol: Prot
     """
     if protocol not in ("facts", "paper"):
         raise ConfigError(f"protocol is facts or paper, not {protocol!r}")
-    train, valid, (test, truth) = labelled_parts(events)
+    train, valid, (test, truth) = labelled_parts(events, cut)
     state, rng = model.empty_state(), np.random.default_rng(seed)
     describe = describe_events if protocol == "facts" else represent_events
     kept: list[Part] = []
@@ -234,14 +251,14 @@ def _summarise(
     )
 
 
-def labelled_parts(events: Events) -> list[tuple[Events, Ints]]:
+def labelled_parts(events: Events, cut: Cut = split_strict) -> list[tuple[Events, Ints]]:
     """The events to train, select and test a classifier on, each with its labels: 0, 1, -1 where not known.
 
     Every part has both classes.
     """
     if events.labels is None:
         raise EventError("the log has no labels; name the label column when it is read (--label), or omit --classify")
-    split = split_strict(events)
+    split = cut(events)
     parts = {"first 70 %": split.train, "next 15 %": split.valid, "last 15 %": split.test}
     found = [(part, np.sign(np.asarray(part.labels)).astype(np.int64)) for part in parts.values()]
     for name, (_, labels) in zip(parts, found, strict=True):

@@ -19,11 +19,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.data.splits import split_strict
 from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model
 from tapgnn.training import classification
-from tapgnn.training.classification import Part, column_groups, describe_events, describe_part, labelled_parts
+from tapgnn.training.classification import Cut, Part, column_groups, describe_events, describe_part, labelled_parts
 
 Rows = NDArray[np.float32]
 Score = Callable[[Rows], Floats]
@@ -44,9 +45,9 @@ class Reference:
     test_ap: float
 
 
-def measure_baselines(model: Model, events: Events, seed: int = 0) -> dict[str, Reference]:
+def measure_baselines(model: Model, events: Events, seed: int = 0, cut: Cut = split_strict) -> dict[str, Reference]:
     """Every reference on the parts that `train_classifier` trains, chooses and tests on; one pass over the log."""
-    train, valid, (test, truth) = labelled_parts(events)
+    train, valid, (test, truth) = labelled_parts(events, cut)
     rng, state = np.random.default_rng(seed), model.empty_state()
     kept: list[Part] = []
     for part, labels in (train, valid):

@@ -80,10 +80,10 @@ def test_what_is_of_no_use_is_dropped_with_a_suggestion(tmp_path, name, cells, s
 
 def test_an_id_that_repeats_is_a_category_and_an_amount_that_does_not_is_a_number(tmp_path):
     _, schema, suggestions = detected(
-        tmp_path, payments(mcc_code=lambda row: row % 4, bid=lambda row: row, paid=lambda row: row)
+        tmp_path, payments(mcc=lambda row: row % 4, bid=lambda row: row, paid=lambda row: row)
     )
-    assert schema.columns == {"mcc_code": "category", "bid": "number", "paid": "number"}
-    assert "'mcc_code' looks like an id" in suggestions
+    assert schema.columns == {"mcc": "category", "bid": "number", "paid": "number"}
+    assert "'mcc' looks like an id" in suggestions
 
 
 def test_what_is_declared_is_not_questioned(tmp_path):

@@ -10,8 +10,7 @@ from tapgnn import Events, Vocabulary
 from tapgnn.errors import QueryError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.explain.event_window import Window
-from tapgnn.online.explain.link_explanation import explain
-from tests.online.live import plain_table
+from tests.online.live import explain_now, plain_table
 from tests.streams import KERNEL_NAMES, streams, tiny_model
 
 SUMS = [name for name in KERNEL_NAMES if name != "pool"]
@@ -46,7 +45,7 @@ def test_the_parts_add_up_to_the_score(kernel, data):
     state, window = absorbed(model, log)
     src, dst = pair_of(log)
     when = state.clock + 1.0
-    found = explain(model, state, window, src, dst, when, limit=1_000)
+    found = explain_now(model, state, window, src, dst, when, limit=1_000)
     with torch.no_grad():
         expected = float(model.score(state, log.src[-1:], log.dst[-1:], when))
     assert found.logit == pytest.approx(expected, abs=1e-9)
@@ -68,9 +67,9 @@ def test_what_a_short_window_has_forgotten_is_one_exact_rest(kernel, data):
     model = tiny_model(kernel, log.vocabulary)
     src, dst = pair_of(log)
     state, window = absorbed(model, log)
-    whole = explain(model, state, window, src, dst, state.clock + 1.0, limit=1_000)
+    whole = explain_now(model, state, window, src, dst, state.clock + 1.0, limit=1_000)
     state, short = absorbed(model, log, size=5)
-    found = explain(model, state, short, src, dst, state.clock + 1.0, limit=1_000)
+    found = explain_now(model, state, short, src, dst, state.clock + 1.0, limit=1_000)
     assert found.logit == pytest.approx(whole.logit, abs=1e-9)
     assert found.base == pytest.approx(whole.base, abs=1e-6)
     known = sum(cause.embedding for cause in whole.causes)
@@ -93,7 +92,7 @@ def test_leaving_an_event_out_says_what_the_log_without_it_would_have_said(kerne
     state, window = absorbed(model, log)
     src, dst = pair_of(log)
     when = state.clock + 1.0
-    found = explain(model, state, window, src, dst, when, limit=1_000)
+    found = explain_now(model, state, window, src, dst, when, limit=1_000)
     touching = [row for row in range(len(log)) if {log.src[row], log.dst[row]} & {log.src[-1], log.dst[-1]}]
     expected = []
     for row in touching:
@@ -111,14 +110,14 @@ def test_a_kernel_that_keeps_a_maximum_has_no_shares():
     model = tiny_model("pool", log.vocabulary)
     state, window = absorbed(model, log)
     with pytest.raises(QueryError, match="keeps no sums"):
-        explain(model, state, window, "a", "b", state.clock + 1)
+        explain_now(model, state, window, "a", "b", state.clock + 1, 20)
 
 
 def test_nodes_nobody_knows_have_a_score_and_no_causes():
     log = Events.from_arrays(["a", "b"], ["b", "c"], [1e9, 1e9 + 1])
     model = tiny_model("adaptive", log.vocabulary)
     state, window = absorbed(model, log)
-    found = explain(model, state, window, "x", "y", state.clock + 1)
+    found = explain_now(model, state, window, "x", "y", state.clock + 1, 20)
     with torch.no_grad():
         assert found.logit == pytest.approx(float(model.score(state, [-1], [-1], state.clock + 1)))
     assert found.causes == []
@@ -149,7 +148,7 @@ def test_events_that_are_held_back_are_explained_like_others(data, tmp_path_fact
             engine.observe(columns)
             assert engine.status()["held"] == (int((log.time == log.time[-1]).sum()) if hold_back else 0)
             with engine.live() as live:
-                found[hold_back] = explain(live.model, live.where, window, src, dst, live.now, 1_000, live.held)
+                found[hold_back] = explain_now(live.model, live.where, window, src, dst, live.now, 1_000, live.held)
     assert found[True].logit == pytest.approx(found[False].logit, abs=1e-9)
     for one, other in zip(found[True].causes, found[False].causes, strict=True):
         assert one.effect == pytest.approx(other.effect, abs=1e-8)

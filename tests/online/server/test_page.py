@@ -1,5 +1,6 @@
 """The page in a real browser: it loads, moves when events arrive, and says so when the server stops."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -7,10 +8,12 @@ import pytest
 
 from tapgnn.online.server.service import ServerSettings
 from tapgnn.online.server.tokens import Tokens
+from tests.online.payments import payments
 from tests.online.server.running import running
 
 ARTEFACTS = Path(__file__).parents[3] / "artefacts"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+MINUS = "\N{MINUS SIGN}"
 OPTIONS = ["--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 TOO_WIDE = """() => [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, svg, .skip, [hidden]')
     && e.getBoundingClientRect().right > document.documentElement.clientWidth + 1).map(e => e.outerHTML.slice(0, 90))"""
@@ -46,7 +49,9 @@ def quiet(browser):
     yield open_page
     for page, _ in opened:
         page.close()
-    assert [text for text in said if "ERR_CONNECTION_REFUSED" not in text and "401" not in text] == []
+    # A server that is stopped, starts, or asks for a token is told of on the page.
+    expected = ("ERR_CONNECTION_REFUSED", "401", "503")
+    assert [text for text in said if not any(each in text for each in expected)] == []
     assert all(any(url.startswith(home) for _, home in opened) for url in asked)
 
 
@@ -108,6 +113,52 @@ def test_it_fits_every_screen_and_can_be_used_by_keyboard_alone(model, rows, tmp
         page.keyboard.press("Enter")
         page.wait_for_selector("#card:not([hidden])")
         assert page.locator("#card-title").inner_text() == chosen
+
+
+CLIPPED = """() => [...document.querySelectorAll('td.number, th.number, td.when')].filter(e => e.checkVisibility()
+    && (e.scrollWidth > e.clientWidth
+        || e.getBoundingClientRect().right > e.closest('.scroll').getBoundingClientRect().right + 1))
+    .map(e => e.textContent)"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_risky_event_says_why_and_no_risk_is_clipped(table_model, tmp_path, quiet, scheme):
+    rows = [{**row, "timestamp": 1_700_000_000.0 + place} for place, row in enumerate(payments(80, seed=5))]
+    with running(table_model, tmp_path / "state.db") as server, server.client() as client:
+        client.score_then_observe(rows)
+        page = quiet(server.url, color_scheme=scheme)
+        page.wait_for_selector("#riskiest .ask")
+        assert page.locator("#riskiest .ask").count() == page.locator("#riskiest tr").count() == 20
+        for width in (390, 1280):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(CLIPPED) == []
+            page.locator("#riskiest .ask").nth(2).click()
+            page.wait_for_selector("#why-parts li")
+            assert page.locator("#why-parts li").count() == 7
+            assert page.evaluate(CLIPPED) == []
+            terms = [number(text) for text in page.locator("#why-parts .amount").all_inner_texts()]
+            whole, base = map(number, re.findall(rf"[+{MINUS}][\d.]+", page.locator("#why-summary").inner_text()))
+            assert base + sum(terms) == pytest.approx(whole, abs=0.05)
+            assert page.locator("#why-causes li").count() > 0
+            page.screenshot(path=ARTEFACTS / f"live-{scheme}-why-{width}.png")
+            page.locator("#card-title .node").first.click()
+            page.wait_for_selector("#card-history li")
+            assert "amount" in page.locator("#card-history").inner_text()
+            assert page.evaluate(CLIPPED) == []
+            page.screenshot(path=ARTEFACTS / f"live-{scheme}-history-{width}.png")
+            page.keyboard.press("Escape")
+
+
+def number(text):
+    return float(text.replace(MINUS, "-"))
+
+
+def test_numbers_close_to_the_ends_can_be_told_apart(server, quiet):
+    values = [0.5, 0.1234, 0.991, 0.995, 0.9962, 0.99961, 0.99962, 0.999998, 1 - 3e-8, 1 - 2e-8, 3e-8, 0.0004, 0.0005]
+    page = quiet(server.url)
+    shown = page.evaluate("async (values) => values.map((await import('/page/format.js')).percent)", values)
+    assert len(set(shown)) == len(values)
+    assert shown[:3] == ["50 %", "12 %", "99.10 %"]
 
 
 def test_colours_follow_the_system_until_told_otherwise(server, quiet):

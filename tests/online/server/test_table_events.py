@@ -7,7 +7,6 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tapgnn import TAPGNN
 from tapgnn.data.frames import frame_events
 from tapgnn.errors import ServerError
 from tapgnn.online import Engine
@@ -18,20 +17,6 @@ from tests.online.server.running import ARROW, JSON, NDJSON, running, send
 
 FORMS = {JSON: as_json, NDJSON: as_lines, ARROW: as_arrow}
 AFTER = 1_000_002_000.0
-
-
-@pytest.fixture(scope="module")
-def table_model(tmp_path_factory):
-    """The folder of a model of payments with a classifier."""
-    rows = payments(400, seed=3)
-    for row in rows:
-        row["is_fraud"] = row["is_fraud"] or 0
-    estimator = TAPGNN(width=16, epochs=1, options={"sketch_width": 8, "head_width": 16})
-    estimator.fit(rows, schema=SCHEMA_OF_PAYMENTS)
-    estimator.fit_classifier(frame_events(rows, schema=SCHEMA_OF_PAYMENTS, vocabulary=estimator.vocabulary)[0])
-    folder = tmp_path_factory.mktemp("payments")
-    estimator.save(folder)
-    return folder
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from tapgnn.events import Floats
 FEW = 10  # rows, of which nothing is said to be constant
 MOSTLY = 0.95  # of the cells that are numbers, for a column of numbers
 _ID_NAME = re.compile(
-    r"(^|[_\W])(id|code|zip|zipcode|postcode)$|(user|account|card|customer|device|merchant|item)id$", re.I
+    r"(^|[_\W])(id|code|mcc|zip|zipcode|postcode)$|(user|account|card|customer|device|merchant|item)id$", re.I
 )
 _ID_IN_CAPITALS = re.compile(r"[a-z0-9]I[Dd]$")
 # Names of two ends that are the same kind of thing.

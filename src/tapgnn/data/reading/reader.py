@@ -41,12 +41,14 @@ _log = logging.getLogger("tapgnn.data")
 class ReadReport:
     """What a reader found, filled in while it reads.
 
+    typed        whether the cells have types of their own, and are not text
     schema       what the columns mean
     suggestions  what the table may mean instead, one line each
     previews     of each column, what its first rows hold; empty where the schema was given
     """
 
     format: str = ""
+    typed: bool = False
     rows: int = 0
     skipped: int = 0
     first_skipped: str = ""
@@ -223,7 +225,7 @@ def open_rows(
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
     """The rows of a source by the given schema, or by one that is detected, and the vocabulary for their ids."""
     report = options.get("report") or ReadReport()
-    report.format = source.format
+    report.format, report.typed = source.format, source.typed
     if given is None:
         tables, first = _first_rows(source)
         schema, report.suggestions = detect_schema(first, source, wanted, wording)

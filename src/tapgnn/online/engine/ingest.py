@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -30,6 +30,7 @@ from tapgnn.model import Trace
 from tapgnn.online.engine.ingest_scoring import IngestScoring, classifier_of
 from tapgnn.online.engine.node_ids import NodeIds
 from tapgnn.online.engine.reorder_buffer import ReorderBuffer
+from tapgnn.online.explain.moment import Moment
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import Arriving, RowReader
 from tapgnn.online.journal.record import Kind, Offset, Record
@@ -66,12 +67,14 @@ class Receipt:
 class Outcome:
     """A receipt, and the scores [E] that the request asked for, from before the model learnt of the events.
 
-    The scores of a duplicate are NaN: the state has already seen its events.
+    The scores of a duplicate are NaN: the state has already seen its events. `moments` of the riskiest events, by their
+    place in the batch, are for explanations.
     """
 
     receipt: Receipt
     probabilities: Floats | None = None
     risks: Floats | None = None
+    moments: Mapping[int, Moment] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Request:
     """A batch to take in.
 
     score, classify   also give the probability, the risk, of each event
+    keep              of scored events, keep the moments of at least so many
     answer            set as soon as the batch is applied or refused, before others of its commit are applied
     """
 
@@ -88,6 +92,7 @@ class Request:
     offset: Offset | None = None
     score: bool = False
     classify: bool = False
+    keep: int = 0
     arrived: float = field(default_factory=time.perf_counter, compare=False)
     answer: Future[Outcome] = field(default_factory=Future, compare=False)
 
@@ -170,8 +175,8 @@ class Writer:
             _check_same(earlier, record, batch)
             self.duplicates += 1
             unscored = np.full(len(batch), np.nan)
-            scores = (unscored if wanted else None for wanted in (request.score, request.classify))
-            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), *scores))
+            links, risks = (unscored if wanted else None for wanted in (request.score, request.classify))
+            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), links, risks))
             return None
         forecast.add(batch, self.horizon)
         return batch, record
@@ -191,11 +196,12 @@ class Writer:
                 return
             for record, (request, batch, _) in zip(records, ready, strict=True):
                 scored = request.score or request.classify
-                scoring = IngestScoring(self.live, batch, request.score, request.classify) if scored else None
+                wanted = request.score, request.classify, request.keep
+                scoring = IngestScoring(self.live, batch, *wanted) if scored else None
                 late = self.live.buffer.late
                 self.apply(record, batch, scoring)
                 receipt = self._receipt(record.position, len(batch), late=self.live.buffer.late - late)
-                scores = (scoring.probabilities, scoring.risks) if scoring is not None else ()
+                scores = (scoring.probabilities, scoring.risks, scoring.moments) if scoring is not None else ()
                 request.answer.set_result(Outcome(receipt, *scores))
 
     def _receipt(self, position: int, accepted: int = 0, duplicate: bool = False, late: int = 0) -> Receipt:

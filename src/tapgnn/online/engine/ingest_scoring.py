@@ -2,21 +2,23 @@
 
 `probabilities` are the scores of the links, `risks` the classifier's probabilities of the rare label. An event is
 scored from what came strictly before its own instant, also within its batch: from the trace of the `advance` that
-absorbs it, or from the present where it stays pending.
+absorbs it, or from the present where it stays pending. `moments` are what was known of the riskiest at that point.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tapgnn.errors import QueryError
-from tapgnn.events import Bools, Events, Floats
+from tapgnn.events import Bools, Events, Floats, Ints
 from tapgnn.model import EventClassifier, State, Trace
 from tapgnn.online.engine.live_state import LiveState
+from tapgnn.online.explain.moment import CopiedRows, Moment, StateRows
 from tapgnn.online.journal.event_batch import EventBatch
 
 
@@ -35,8 +37,11 @@ def classifier_of(live: LiveState) -> EventClassifier:
 class IngestScoring:
     """Scores [E] of a batch, made `along` the way on which it is applied."""
 
-    def __init__(self, live: LiveState, batch: EventBatch, score: bool, classify: bool) -> None:
-        self._live, self._batch = live, batch
+    def __init__(self, live: LiveState, batch: EventBatch, score: bool, classify: bool, keep: int = 0) -> None:
+        """`keep` so many moments, or a few more."""
+        self._live, self._batch, self._keep = live, batch, keep
+        self._before: StateRows | None = None
+        self.moments: dict[int, Moment] = {}
         self._unscored = np.ones(len(batch), dtype=bool)
         self.probabilities = np.full(len(batch), np.nan) if score else None
         self.risks = np.full(len(batch), np.nan) if classify else None
@@ -44,6 +49,8 @@ class IngestScoring:
     def along(self, steps: Iterator[tuple[Events, Trace]]) -> Iterator[tuple[Events, Trace]]:
         """The steps in which the batch is applied, which must all be taken; its events are scored meanwhile."""
         live, time = self._live, self._batch.time
+        if self._keep:
+            self._before = StateRows.of(live.state, live.state.events, live.model.vocabulary.rows(self._batch.ids))
         late = live.buffer.is_late(time)
         if late.any():
             # They will be merged: they are scored as of the end of the present instant.
@@ -63,10 +70,33 @@ class IngestScoring:
         batch, model = self._batch, self._live.model
         nodes, when = model.vocabulary.rows(batch.ids), time[rows]
         src, dst = nodes[batch.src[rows]], nodes[batch.dst[rows]]
-        if self.probabilities is not None:
-            self.probabilities[rows] = probabilities(model.score(where, src, dst, when))
-        if self.risks is not None:
+        if self.risks is None:
+            links = model.score(where, src, dst, when)
+        else:
             encoded = self._live.features.of(batch)
             features = None if encoded is None else encoded[rows]
-            logits = model.classify(where, classifier_of(self._live), src, dst, when, features)
+            links, logits = model.score_and_classify(where, classifier_of(self._live), src, dst, when, features)
             self.risks[rows] = probabilities(logits)
+        if self.probabilities is not None:
+            self.probabilities[rows] = probabilities(links)
+        if self._before is not None:
+            self._keep_riskiest(where, rows, src, dst, when, self._before)
+
+    def _keep_riskiest(
+        self, where: State | Trace, rows: Ints, src: Ints, dst: Ints, when: Floats, before: StateRows
+    ) -> None:
+        """Keep the moments of the riskiest of these events, or of the least expected where there is no classifier."""
+        batch, model, features = self._batch, self._live.model, self._live.features.of(self._batch)
+        risk = self.risks if self.risks is not None else -cast(Floats, self.probabilities)
+        best = np.argsort(-risk[rows], kind="stable")[: self._keep]
+        ends = np.concatenate([src[best], dst[best]])
+        known = CopiedRows.of(model, where, ends, np.tile(when[best], 2))
+        for place, row in enumerate(rows[best].tolist()):
+            left, right = int(batch.src[row]), int(batch.dst[row])
+            self.moments[row] = Moment(
+                batch.ids[left],
+                batch.ids[right],
+                (known.take(place), known.take(len(best) + place)),
+                before.take([left, right]),
+                None if features is None else features[row : row + 1],
+            )

@@ -6,65 +6,33 @@ that reached the node added a known amount to it, which has decayed since:
     V = older + sum over remembered messages of added(m)
 
 V is in the state, so `older` is known exactly without any of its events. `without` gives the row as it would be had one
-event not reached the node: V, counts and recency without it. If it was the node's latest, everything is taken back to
-the instant before.
+event not reached the node: V, counts, recency and the memory of partners without it. If it was the node's latest,
+everything is taken back to the instant before.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tapgnn.compiled.layer_norm import join_and_normalise
-from tapgnn.compiled.row_lookup import rows_of
-from tapgnn.events import Ints
 from tapgnn.kernels.kernel import Messages
-from tapgnn.model import Model, State, Trace
+from tapgnn.model import Model
 from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN, both_roles, recent_counts
-from tapgnn.model.state import Asked
 from tapgnn.online.explain.event_window import Excerpt
+from tapgnn.online.explain.moment import CopiedRows, StateRows
+from tapgnn.online.explain.partners_without import Meetings, partners_without
 from tapgnn.vocabulary import Id
-
-
-class CopiedRows(NamedTuple):
-    """What is known of a node at some queries, as copies that can be changed."""
-
-    node: Tensor
-    time: Tensor
-    seen: Tensor
-    statistics: Tensor
-    embedding: Tensor
-    sketch: Tensor
-    partners: Tensor
-
-    @classmethod
-    def of(cls, model: Model, where: State | Trace, nodes: Ints, time: float) -> list[CopiedRows]:
-        """Of each node at a time."""
-        times = np.full(len(nodes), time)
-        past = model.past(where, nodes, times)
-        columns = (*map(torch.from_numpy, (nodes, times, past.seen)), *model.recall(where, nodes, times))
-        return [cls(*(column[at : at + 1] for column in columns)) for at in range(len(nodes))]
-
-    def repeated(self, count: int) -> CopiedRows:
-        """The same query `count` times."""
-        return CopiedRows(*(column.repeat_interleave(count, dim=0) for column in self))
-
-    def with_right(self, right: CopiedRows) -> Asked:
-        """Queries of the left ends and then those of the right ends."""
-        node, time, seen, *tables = map(torch.cat, zip(self, right, strict=True))
-        return Asked(node, time, seen, *map(rows_of, tables))
 
 
 class NodeHistory:
     """One node of the link: its row as it is, and as it would be without each of n events.
 
-    The state holds the sums of what was absorbed; the events of the history from `absorbed` on are still held back.
+    The row `kept` of the state holds the sums of the events that it counts; later ones were still held back.
     """
 
-    def __init__(self, model: Model, state: State, history: Excerpt, absorbed: int, node: Id, past: CopiedRows) -> None:
+    def __init__(self, model: Model, history: Excerpt, node: Id, past: CopiedRows, kept: StateRows) -> None:
         self.model, self.node, self.past = model, node, past
         self.kernel = model.layers[-1].kernel
         self.statistics = past.statistics[0]
@@ -78,11 +46,13 @@ class NodeHistory:
         self.count_rate, self.sketch_rate = map(torch.from_numpy, rates)
         if not len(self.messages):
             return
-        row = int(state.rows(past.node.numpy())[0])
-        self.peak = self.kernel.find_peak(self._last_sums(state, row), self.messages)
+        event, role = self.messages.event.numpy(), self.messages.role.numpy()
+        others = np.where(role == 0, history.dst[event], history.src[event])
+        self.meetings = Meetings.of(event, role, self.time.numpy(), self.seen.numpy(), others)
+        self.peak = self.kernel.find_peak(self._last_sums(kept), self.messages)
         self.now = self._clock(self.statistics)
         self.part = self._added(self.now)
-        self.older = self._older(state, row, self.messages.event < absorbed)
+        self.older = self._older(kept, self.seen <= kept.events)
         self.total = self.part.sum(dim=0) + self.older
         self.by_event = self.part.new_zeros(self.size, len(self.total)).index_add(0, self.messages.event, self.part)
         one = torch.nn.functional.one_hot(self.messages.role, 2).double()
@@ -105,9 +75,9 @@ class NodeHistory:
             value = value * block.gate[sender]
         return Messages(event, receiver, value.double(), lower[event, receiver], degree[event, sender].double(), clocks)
 
-    def _last_sums(self, state: State, row: int) -> Tensor:
+    def _last_sums(self, kept: StateRows) -> Tensor:
         """The last layer's part of a row of sums."""
-        return state.sums[row, state.sums.shape[1] - self.kernel.state_width :]
+        return kept.sums[0, kept.sums.shape[1] - self.kernel.state_width :]
 
     def _in_spans(self, time: Tensor, seen: Tensor) -> Tensor:
         """[..., 2] moments on both clocks, in spans of the model."""
@@ -133,13 +103,13 @@ class NodeHistory:
             walks = walks * kept.repeat_interleave(width, dim=1)
         return torch.cat([self.kernel.contributions(messages, now, self.peak), recent, walks], dim=1)
 
-    def _older(self, state: State, row: int, absorbed: Tensor) -> Tensor:
+    def _older(self, kept: StateRows, absorbed: Tensor) -> Tensor:
         """What V holds at `now` of events that the history does not have; no rounding where it has them all."""
-        statistics = state.statistics[row]
+        statistics = kept.statistics[0]
         if int(absorbed.sum()) == int(both_roles(statistics, COUNT).sum()):
             return torch.zeros_like(self.part[0])
-        sums = self.kernel.additive(self._last_sums(state, row))
-        whole = torch.cat([sums, recent_counts(statistics), state.sketch[row, self.start :].double()])
+        sums = self.kernel.additive(self._last_sums(kept))
+        whole = torch.cat([sums, recent_counts(statistics), kept.sketch[0, self.start :].double()])
         then = self._clock(statistics)
         known = self._added(then)[absorbed]
         left = whole - known.sum(dim=0)
@@ -175,7 +145,19 @@ class NodeHistory:
             touched = 1 + (self.removed.sum(dim=1) > 0).nonzero()[:, 0]
             embedding[touched] = self.finish_read(read)[touched - 1]
             embedding[counts.sum(dim=1) == 0] = 0.0
+            if rows.partners.shape[1]:
+                self._forget_meetings(rows.partners, exact)
         return rows, exact
+
+    def _forget_meetings(self, partners: Tensor, exact: Tensor) -> None:
+        """Set the memory of partners [1 + n, .] without each event."""
+        count = int(both_roles(self.statistics, COUNT).sum())
+        rate = self.count_rate.numpy() / self.model.config.events
+        row = partners[0].numpy()
+        for event in np.unique(self.meetings.event).tolist():
+            without, known = partners_without(row, self.meetings, event, count, rate)
+            partners[1 + event] = torch.from_numpy(without)
+            exact[event] &= known
 
     def _latest(self) -> list[int]:
         """The last message of each role."""

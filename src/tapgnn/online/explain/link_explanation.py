@@ -12,66 +12,57 @@ A node with no event in the window is taken as it is. Events that the engine hol
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.events import Events
-from tapgnn.model import Model, State, Trace
+from tapgnn.model import Model
 from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.answers import Cause, Explanation
-from tapgnn.online.explain.event_window import Excerpt, Window
-from tapgnn.online.explain.leave_one_out import CopiedRows, NodeHistory
-from tapgnn.vocabulary import Id
+from tapgnn.online.explain.event_window import Excerpt
+from tapgnn.online.explain.leave_one_out import NodeHistory
+from tapgnn.online.explain.moment import Moment
+from tapgnn.online.journal.event_batch import plain_cell
 
-MOST_EVENTS = 512
 PATH = 128
 
 
-def explain(
-    model: Model,
-    where: State | Trace,
-    window: Window,
-    src: Id,
-    dst: Id,
-    time: float,
-    limit: int = 20,
-    held: Events | None = None,
-) -> Explanation:
-    """The `limit` events that moved the score of src -> dst at a time most.
-
-    `where` is what the score is read from; of a trace, `held` are the events, which the window does not have.
-    """
-    history, sides = find_sides(model, where, window, src, dst, time, held)
-    size = len(history.time)
+def explain(model: Model, moment: Moment, history: Excerpt, limit: int = 20, names: Sequence[str] = ()) -> Explanation:
+    """The `limit` events of a history (its cells have these names) that moved the score of a link most."""
+    sides, size = both_sides(model, moment, history), len(history.time)
     with torch.no_grad():
         (left, fine), (right, good) = (side.without() for side in sides)
         logits, exact = model.link_rows(left.with_right(right), 1 + size).double(), fine & good
     base, moved = _embedding_effects(model, sides, size)
-    effect = (logits[0] - logits[1:]).numpy()
-    whole = float(np.abs(effect).sum()) or 1.0
-    without = torch.sigmoid(logits[1:]).numpy()
-    order = np.argsort(-np.abs(effect), kind="stable")[:limit]
-    columns = (history.src, history.dst, history.time, effect, effect / whole, moved.numpy(), without, exact.numpy())
-    causes = [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
+    causes = strongest_causes(history, logits, exact, moved[:size], limit, names)
     logit, total = float(logits[0]), _count_events(history, sides)
     probability = float(torch.sigmoid(logits[0]))
-    return Explanation(src, dst, time, probability, logit, base, float(moved[-1]), causes, size, total)
+    return Explanation(
+        moment.src, moment.dst, moment.time, probability, logit, base, float(moved[-1]), causes, size, total
+    )
 
 
 @torch.no_grad()
-def find_sides(
-    model: Model, where: State | Trace, window: Window, src: Id, dst: Id, time: float, held: Events | None
-) -> tuple[Excerpt, list[NodeHistory]]:
-    """The past events of a pair that are remembered, and the histories of both nodes."""
-    history = window.touching(src, dst).take(slice(-MOST_EVENTS, None))
-    absorbed = len(history.time)
-    if isinstance(where, Trace) and held is not None:
-        history = history.followed_by(Window.of(model, held, where, window.names).touching(src, dst))
-    state = where.successor if isinstance(where, Trace) else where
-    known = CopiedRows.of(model, where, model.vocabulary.rows([src, dst]), time)
-    pairs = zip((src, dst), known, strict=True)
-    return history, [NodeHistory(model, state, history, absorbed, node, rows) for node, rows in pairs]
+def both_sides(model: Model, moment: Moment, history: Excerpt) -> list[NodeHistory]:
+    """The histories of the source and of the destination."""
+    nodes = zip((moment.src, moment.dst), moment.ends, strict=True)
+    return [NodeHistory(model, history, node, past, moment.state.take([end])) for end, (node, past) in enumerate(nodes)]
+
+
+def strongest_causes(
+    history: Excerpt, logits: Tensor, exact: Tensor, embedding: Tensor | None, limit: int, names: Sequence[str]
+) -> list[Cause]:
+    """Past events by what they did to a logit: the first of logits [1 + n], then without each event."""
+    effect = (logits[0] - logits[1:]).numpy()
+    share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
+    order = np.argsort(-np.abs(effect), kind="stable")[:limit]
+    parts = np.full(len(effect), None) if embedding is None else embedding.numpy()
+    cells = np.empty(len(effect), dtype=object)
+    cells[:] = [dict(zip(names, map(plain_cell, row), strict=True)) for row in history.cells]
+    columns = (history.src, history.dst, history.time, effect, share, parts, without, exact.numpy(), cells)
+    return [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
 
 
 def _count_events(history: Excerpt, sides: list[NodeHistory]) -> int:

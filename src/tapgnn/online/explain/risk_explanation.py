@@ -7,30 +7,32 @@ become known. A part that is not known has its typical values, those of the aver
 the base. Shares are exact for few parts; for many the orders are a sample, each with its reverse, and the shares still
 add up. Within a part, facts are told by what the log-odds lose when each alone is made typical.
 
-Past events are weighed as those of a link are (`leave_one_out`): log-odds minus those without the event. What the nodes
-remember of their partners stays as it is.
+Past events are weighed as those of a link are (`leave_one_out`): log-odds minus those without the event.
 """
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
-from math import factorial
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.events import Floats
 from tapgnn.model import Model
 from tapgnn.model.differentiable import Differentiable
-from tapgnn.model.event_classifier import FactClassifier, dense_features, dense_widths
-from tapgnn.online.answers import Cause, RiskExplanation, RiskFact, RiskPart
+from tapgnn.model.event_classifier import FactClassifier, dense_features
+from tapgnn.online.answers import RiskExplanation, RiskFact, RiskPart
 from tapgnn.online.explain.event_window import Excerpt
-from tapgnn.online.explain.leave_one_out import NodeHistory
+from tapgnn.online.explain.known_facts import KnownFact, description_parts, known_facts
+from tapgnn.online.explain.link_explanation import both_sides, strongest_causes
+from tapgnn.online.explain.moment import Moment
 
-SOURCE, DESTINATION, PAIR = "history of the source", "history of the destination", "the pair"
 # Up to so many parts every subset is weighed; beyond, so many orders and their reverses.
 FEW_PARTS, ORDERS = 10, 64
 MOST_FACTS = 3
@@ -43,94 +45,70 @@ def explain_risk(
     model: Model,
     classifier: FactClassifier,
     table: FittedSchema,
-    sides: tuple[Excerpt, list[NodeHistory]],
-    features: NDArray[np.float32] | None,
+    moment: Moment,
+    history: Excerpt,
+    cells: Mapping[str, Any],
     limit: int = 20,
+    names: Sequence[str] = (),
 ) -> RiskExplanation:
-    """Why the event between two nodes, with these features [1, f], has its risk; `sides` as `find_sides` gives them."""
-    history, (source, destination) = sides
-    (left, fine), (right, good) = source.without(), destination.without()
+    """Why the event at a moment has its risk; `cells` are its columns, `names` those of past events."""
+    (left, fine), (right, good) = (side.without() for side in both_sides(model, moment, history))
     given = None
-    if features is not None:
-        given = torch.from_numpy(dense_features(features, model.config)).to(model.dtype).expand(len(left.node), -1)
+    if moment.features is not None:
+        dense = torch.from_numpy(dense_features(moment.features, model.config)).to(model.dtype)
+        given = dense.expand(len(left.node), -1)
     rows, _ = Differentiable(model).describe_rows(left.with_right(right), given)
-    logits = classifier(rows).double()
+    logits = _in_float64(classifier)(classifier.encode(rows).double())
+    causes = strongest_causes(history, logits, fine & good, None, limit, names)
     parts = description_parts(model, list(table.encoder.numbers), list(table.encoder.categories))
-    names = [name for group in model.description.values() for name in group]
-    logit, base, found = share_out(classifier, rows[:1], parts, names)
-    effect = (logits[0] - logits[1:]).numpy()
-    share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
-    order = np.argsort(-np.abs(effect), kind="stable")[:limit]
-    columns = (
-        history.src,
-        history.dst,
-        history.time,
-        effect,
-        share,
-        np.zeros(len(effect)),
-        without,
-        (fine & good).numpy(),
-    )
-    causes = [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
-    time = float(left.time[0])
-    risk = float(torch.sigmoid(logits[0]))
-    return RiskExplanation(source.node, destination.node, time, risk, logit, base, found, causes)
-
-
-def description_parts(model: Model, numbers: Sequence[str], categories: Sequence[str]) -> dict[str, list[int]]:
-    """The columns of a description by part, for a table with these columns."""
-    names = [name for group in model.description.values() for name in group]
-    first = len(names) - len(model.description["features"])
-    parts: dict[str, list[int]] = {SOURCE: [], DESTINATION: [], PAIR: []}
-    for column, name in enumerate(names[:first]):
-        part = SOURCE if name.startswith("source_") else DESTINATION if name.startswith("destination_") else PAIR
-        parts[part].append(column)
-    given, *codes = dense_widths(model.config)
-    each = given // max(len(numbers), 1)
-    for place, name in enumerate(numbers):
-        parts[name] = list(range(first + place * each, first + (place + 1) * each))
-    start = first + given
-    for name, width in zip(categories, codes, strict=True):
-        parts[name] = list(range(start, start + width))
-        start += width
-    return parts
+    logit, base, found = share_out(classifier, rows[:1], parts, known_facts(model))
+    found = [replace(part, value=cells.get(part.name)) for part in found]
+    risk = 1.0 / (1.0 + math.exp(-logit))
+    return RiskExplanation(moment.src, moment.dst, moment.time, risk, logit, base, found, causes, len(history.time))
 
 
 @torch.no_grad()
 def share_out(
-    classifier: FactClassifier, row: Tensor, parts: Mapping[str, Sequence[int]], names: Sequence[str]
+    classifier: FactClassifier, row: Tensor, parts: Mapping[str, Sequence[int]], facts: Sequence[KnownFact]
 ) -> tuple[float, float, list[RiskPart]]:
     """The log-odds of an event, the base, and the parts, strongest first, of its description row [1, D]."""
-    encoded, size = classifier.encode(row)[0], classifier.low.shape[1] + 1
+    encoded, size = classifier.encode(row)[0].double(), classifier.low.shape[1] + 1
+    typical, ask = classifier.typical.double(), _in_float64(classifier)
     used = {column: place for place, column in enumerate(classifier.used.tolist())}
     part_of = torch.full((len(used),), -1)
     for number, columns in enumerate(parts.values()):
         part_of[[used[column] for column in columns if column in used]] = number
     part_of = part_of.repeat_interleave(size)
 
-    def ask(rows: Tensor) -> Tensor:
-        return (classifier.members(rows).mean(dim=0) + classifier.shift).double()
-
     def logits(known: Tensor) -> Tensor:
         """[n] the log-odds where these parts [n, P] are known."""
         shown = (part_of < 0) | known[:, part_of.clamp(min=0)]
-        return ask(torch.where(shown, encoded, classifier.typical))
+        return ask(torch.where(shown, encoded, typical))
 
     base, logit = logits(torch.tensor([[False] * len(parts), [True] * len(parts)])).tolist()
     shares = (_all_subsets if len(parts) <= FEW_PARTS else _sampled_orders)(logits, len(parts))
     alone = torch.arange(len(used)).unsqueeze(1) == torch.arange(len(used)).repeat_interleave(size)
-    effects = logit - ask(torch.where(alone, classifier.typical, encoded))
+    effects = logit - ask(torch.where(alone, typical, encoded))
     found = []
     for (name, columns), share in zip(parts.items(), shares.tolist(), strict=True):
-        there = [column for column in columns if column in used]
+        there = [column for column in columns if column in used and column < len(facts)]
         order = sorted(there, key=lambda column: -abs(float(effects[used[column]])))[:MOST_FACTS]
-        facts = [RiskFact(names[column], _known(row[0, column]), float(effects[used[column]])) for column in order]
-        found.append(RiskPart(name, share, facts))
+        told = [
+            RiskFact(facts[column].name, _known(row[0, column], facts[column]), float(effects[used[column]]))
+            for column in order
+        ]
+        found.append(RiskPart(name, share, None, told))
     return logit, base, sorted(found, key=lambda part: -abs(part.share))
 
 
-def _known(value: Tensor) -> float | None:
-    return None if bool(value.isnan()) else float(value)
+def _in_float64(classifier: FactClassifier) -> Logits:
+    """The logits of encoded descriptions, so that shares add up whatever they are computed beside."""
+    exact = copy.deepcopy(classifier).double()
+    return lambda encoded: exact.members(encoded).mean(dim=0) + exact.shift
+
+
+def _known(value: Tensor, fact: KnownFact) -> float | None:
+    return None if bool(value.isnan()) else float(f"{fact.value(float(value)):.6g}")
 
 
 def _all_subsets(logits: Logits, count: int) -> Floats:
@@ -138,7 +116,7 @@ def _all_subsets(logits: Logits, count: int) -> Floats:
     subset = np.arange(1 << count)
     member = (subset[:, None] >> np.arange(count)) & 1 == 1
     value, size = logits(torch.from_numpy(member)).numpy(), member.sum(axis=1)
-    weight = np.array([factorial(s) * factorial(count - s - 1) / factorial(count) for s in range(count)])
+    weight = np.array([math.factorial(s) * math.factorial(count - s - 1) / math.factorial(count) for s in range(count)])
     shares = np.empty(count)
     for part in range(count):
         without = np.flatnonzero(~member[:, part])

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -19,16 +21,20 @@ from numpy.typing import NDArray
 
 from tapgnn.errors import QueryError
 from tapgnn.events import Events
-from tapgnn.model import Trace
+from tapgnn.model import EventClassifier, FactClassifier, Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
-from tapgnn.online.answers import Explanation
+from tapgnn.online.answers import Explanation, RiskExplanation
 from tapgnn.online.engine.engine import Engine
+from tapgnn.online.engine.ingest_scoring import classifier_of
 from tapgnn.online.engine.queries import LiveView
-from tapgnn.online.explain.event_window import Window
+from tapgnn.online.explain.event_window import Excerpt, Window
 from tapgnn.online.explain.link_explanation import explain
-from tapgnn.online.journal.event_batch import plain_cell
+from tapgnn.online.explain.moment import Moment
+from tapgnn.online.explain.risk_explanation import explain_risk
+from tapgnn.online.journal.event_batch import EventBatch, plain_cell
 from tapgnn.vocabulary import Id, Vocabulary
 
+Explained = TypeVar("Explained", Explanation, RiskExplanation)
 ENDS = ("src", "dst")
 MAP_NODES = 300
 MAP_SECONDS = 1.0
@@ -68,30 +74,77 @@ class NodeInsights:
 
     def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> Explanation:
         """Why a link has its score, now or at a later time."""
+        ids = self.engine.node_ids
         with self.engine.live() as live:
-            self._follow(live.model.vocabulary)
-            when, ids = live.now if time is None else time, self.engine.node_ids
-            ends = ids.src([src])[0], ids.dst([dst])[0]
-            found = explain(live.model, live.where, self.window, *ends, when, limit, live.held)
-        own = [ids.own([cause.src, cause.dst]) for cause in found.causes]
-        causes = [replace(cause, src=one, dst=two) for cause, (one, two) in zip(found.causes, own, strict=True)]
+            when = live.now if time is None else time
+            moment = Moment.of(live.model, live.where, ids.src([src])[0], ids.dst([dst])[0], when)
+            history = moment.history(*self._windows(live))
+        return self._outside(explain(live.model, moment, history, limit, self.window.names))
+
+    def explain_event(self, batch: EventBatch, limit: int) -> RiskExplanation:
+        """Why the one event of a batch would have its risk if it happened next."""
+        with self.engine.live() as live:
+            classifier = classifier_of(live.live_state)
+            ends = batch.ids[int(batch.src[0])], batch.ids[int(batch.dst[0])]
+            features = live.live_state.features.of(batch)
+            moment = Moment.of(live.model, live.where, *ends, float(batch.time[0]), features)
+            history = moment.history(*self._windows(live))
+        cells = {name: plain_cell(column[0]) for name, column in batch.columns.items()}
+        return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
+
+    def explain_arrival(self, moment: Moment, cells: Mapping[str, Any], limit: int) -> RiskExplanation | Explanation:
+        """Why an event that arrived had its risk, or its score where there is no classifier."""
+        with self.engine.live() as live:
+            classifier = live.live_state.start.classifier
+            history = moment.history(*self._windows(live))
+        if classifier is None:
+            return self._outside(explain(live.model, moment, history, limit, self.window.names))
+        return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
+
+    def _windows(self, live: LiveView) -> list[Window]:
+        """The latest events that were absorbed, and then those that are held."""
+        self._follow(live.model.vocabulary)
+        held = (
+            [Window.of(live.model, live.held, live.where, self.window.names)] if isinstance(live.where, Trace) else []
+        )
+        return [self.window, *held]
+
+    def _explain_risk(
+        self,
+        live: LiveView,
+        classifier: EventClassifier,
+        moment: Moment,
+        history: Excerpt,
+        cells: Mapping[str, Any],
+        limit: int,
+    ) -> RiskExplanation:
+        if not isinstance(classifier, FactClassifier):
+            raise QueryError(
+                "the classifier was trained with the protocol of the paper, on embeddings that have no parts; "
+                "train one with 'tapgnn fit --classify' to have its risks explained"
+            )
+        return explain_risk(
+            live.model, classifier, live.live_state.start.table, moment, history, cells, limit, self.window.names
+        )
+
+    def _outside(self, found: Explained) -> Explained:
+        """An explanation with the user's own ids."""
+        own = self.engine.node_ids.own
+        ends = [own([cause.src, cause.dst]) for cause in found.causes]
+        causes = [replace(cause, src=one, dst=two) for cause, (one, two) in zip(found.causes, ends, strict=True)]
+        src, dst = own([found.src, found.dst])
         return replace(found, src=src, dst=dst, causes=causes)
 
     def card(self, node: Id, role: str | None = None, most: int = 50) -> dict[str, Any]:
         """Statistics of a node (of a side, where there are two), its latest events, drift, similar nodes and links."""
         with self.engine.live() as live:
-            self._follow(live.model.vocabulary)
             names, ids = live.model.vocabulary, self.engine.node_ids
             given, node = node, ids.node(node, names.__contains__, role)
             row = names.rows([node])
             if row[0] < 0:
                 raise QueryError(f"no node is called {given!r}; ids are matched by value and type (7 is not '7')")
             statistics, embedding, *_ = live.model.recall(live.where, row, [live.now])
-            history = self.window.touching(node)
-            if isinstance(live.where, Trace):
-                history = history.followed_by(
-                    Window.of(live.model, live.held, live.where, self.window.names).touching(node)
-                )
+            history = reduce(Excerpt.followed_by, [window.touching(node) for window in self._windows(live)])
             present = embedding[0]
             nearest = self._nearest(live, node, present)
             counts = both_roles(statistics[0], COUNT).tolist()

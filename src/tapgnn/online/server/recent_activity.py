@@ -14,24 +14,31 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from tapgnn.errors import QueryError
 from tapgnn.events import Floats
 from tapgnn.online.engine.ingest import Outcome, Request
+from tapgnn.online.explain.moment import Moment
 from tapgnn.online.journal.event_batch import EventBatch, plain_cell
 from tapgnn.online.server.ingest_queue import event_count
 from tapgnn.vocabulary import Id
 
 EVENTS, SECONDS, SAMPLES = 5_000, 120, 2_000
+# Riskiest events that are shown; riskiest events that can be explained, as many again before they are thinned out.
+SHOWN, MOMENTS = 20, 400
 PERCENTILES = (50, 95, 99)
 
 
 class RecentBatch(NamedTuple):
-    """A batch, and its scores [E] and risks [E] where they are known."""
+    """A batch, its position, its scores [E] and risks [E] where they are known, and the moments of the riskiest."""
 
     batch: EventBatch
+    position: int
+    moments: dict[int, Moment]
     size: int
     scores: Floats | None
     risks: Floats | None
@@ -40,7 +47,7 @@ class RecentBatch(NamedTuple):
         """One event, ready for JSON, with the user's own ids."""
         batch = self.batch
         src, dst = own([batch.ids[batch.src[row]], batch.ids[batch.dst[row]]])
-        score, risk = (None if scores is None else float(scores[row]) for scores in self[2:])
+        score, risk = (None if scores is None else float(scores[row]) for scores in (self.scores, self.risks))
         return {
             "src": src,
             "dst": dst,
@@ -48,8 +55,15 @@ class RecentBatch(NamedTuple):
             "score": score,
             "probability": score,
             "risk": risk,
-            "columns": {name: plain_cell(cells[row]) for name, cells in batch.columns.items()},
+            "position": self.position,
+            "index": row,
+            "explained": row in self.moments,
+            "columns": self.cells(row),
         }
+
+    def cells(self, row: int) -> dict[str, float | str | None]:
+        """The columns of an event."""
+        return {name: plain_cell(cells[row]) for name, cells in self.batch.columns.items()}
 
 
 class RecentActivity:
@@ -73,16 +87,38 @@ class RecentActivity:
         risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
         spent = time.perf_counter() - request.arrived
         with self._lock:
-            self._batches.append(RecentBatch(cast(EventBatch, request.events), size, probabilities, risks))
+            batch, position = cast(EventBatch, request.events), outcome.receipt.position
+            self._batches.append(RecentBatch(batch, position, dict(outcome.moments), size, probabilities, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:
                 self._kept -= self._batches.popleft().size
+            self._bound_moments()
             self.total += size
             self.scored += size if probabilities is not None else 0
             bucket = self._bucket()
             bucket[1] += size
             bucket[2] = max(bucket[2], spent)
             self._latencies["observe"].append(spent)
+
+    def _bound_moments(self) -> None:
+        """Drop the moments of the least risky events where there are too many."""
+        if sum(len(batch.moments) for batch in self._batches) <= 2 * MOMENTS:
+            return
+        scored = ((batch, batch.risks) for batch in self._batches if batch.risks is not None)
+        kept = [(float(risks[row]), batch, row) for batch, risks in scored for row in batch.moments]
+        for _, batch, row in sorted(kept, key=itemgetter(0))[:-MOMENTS]:
+            del batch.moments[row]
+
+    def find(self, position: int, index: int) -> tuple[Moment, dict[str, float | str | None]]:
+        """The moment of a recent event, and its columns."""
+        with self._lock:
+            for batch in self._batches:
+                if batch.position == position and index in batch.moments:
+                    return batch.moments[index], batch.cells(index)
+        raise QueryError(
+            f"event {index} of the batch at position {position} is not among the riskiest recent events, which alone "
+            "can be explained as they were at their arrival; explain the link, or the event as if it happened next"
+        )
 
     def add_query(self, seconds: float) -> None:
         """Record the latency of a query."""

@@ -18,13 +18,14 @@ from tapgnn import __version__
 from tapgnn.data.schema import ROLES
 from tapgnn.errors import QueryError
 from tapgnn.model import Config
-from tapgnn.online.answers import BatchReceipt, Explanation, ScoredBatch
+from tapgnn.online.answers import BatchReceipt, Explanation, RiskExplanation, ScoredBatch
 from tapgnn.online.engine.ingest import Outcome, Receipt
 from tapgnn.online.engine.queries import LiveView
 from tapgnn.online.server import openapi, schemas
 from tapgnn.online.server.event_parsing import JSON, EventParser
 from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
 from tapgnn.online.server.middleware import Access, ScopedRoute
+from tapgnn.online.server.recent_activity import SHOWN
 from tapgnn.online.server.service import Service
 
 Producer = Annotated[
@@ -69,7 +70,8 @@ class Routes:
             ("/score", "read", query, self.score, schemas.ScoreBody, {"pairs": [pair]}, schemas.ScoreResponse),
             ("/embed", "read", query, self.embed, schemas.EmbedBody, {"nodes": ["a00001"]}, schemas.EmbedResponse),
             ("/rank", "read", query, self.rank, schemas.RankBody, {"src": "a00001", "k": 5}, schemas.RankResponse),
-            ("/explain", "read", read, self.explain, schemas.ExplainBody, {**pair, "limit": 5}, Explanation),
+            ("/explain", "read", read, self.explain, schemas.ExplainBody, {**pair, "limit": 5},
+             Explanation | RiskExplanation),
             ("/node", "read", read, self.node, schemas.NodeBody, {"node": "a00001"}, schemas.NodeResponse),
             ("/retract", "write", undo, self.retract, schemas.RetractBody, {"position": 1, "index": 0},
              schemas.UndoResponse),
@@ -171,9 +173,19 @@ class Routes:
             found = [{"dst": name, "score": score, "probability": score} for name, score in best]
             return {"src": body.src, "time": time, "destinations": found}
 
-    def explain(self, body: schemas.ExplainBody) -> Explanation:
-        """The past events that moved the score of a link most, with signed shares."""
-        return self.service.insights.explain(body.src, body.dst, body.time, body.limit)
+    def explain(self, body: schemas.ExplainBody) -> Explanation | RiskExplanation:
+        """Why a score or a risk is what it is, with signed shares of its log-odds.
+
+        Of a link (`src`, `dst`), of an event as if it happened next (`event`, a row as `/v1/classify` takes it), or of
+        one of the riskiest recent events as it was at its arrival (`position`, `index`, as `/v1/live` has them).
+        """
+        insights, given = self.service.insights, body.model_fields_set
+        if "event" in given:
+            batch = self.parser.parse(json.dumps({"events": [body.event]}).encode(), JSON)
+            return insights.explain_event(batch, body.limit)
+        if "position" in given:
+            return insights.explain_arrival(*self.service.activity.find(body.position, body.index), body.limit)
+        return insights.explain(body.src, body.dst, body.time, body.limit)
 
     def node(self, body: schemas.NodeBody) -> dict[str, Any]:
         """A node's card: its history, how its embedding moved, similar nodes, suggested links."""
@@ -195,8 +207,8 @@ class Routes:
             "queue": service.queue.queued_batches,
             "pace": activity.pace(),
             "latency": {kind: activity.latency(kind) for kind in ("observe", "score")},
-            "newest": activity.newest(20),
-            "riskiest": activity.riskiest(20),
+            "newest": activity.newest(SHOWN),
+            "riskiest": activity.riskiest(SHOWN),
         }
 
     def model(self) -> dict[str, Any]:

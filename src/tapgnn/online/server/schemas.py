@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, with_config
-from pydantic_core import CoreSchema, core_schema
+from pydantic import BaseModel, ConfigDict, Field, GetCoreSchemaHandler, model_validator, with_config
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 from typing_extensions import TypedDict
 
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
@@ -42,7 +42,8 @@ Time = Annotated[
 QueryTime = Annotated[Time | None, Field(description="Default: just after the last event that was absorbed.")]
 Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
 
-
+Position = Annotated[int, Field(ge=1, le=2**63 - 1)]
+Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
 
 
@@ -91,12 +92,32 @@ class RankBody(RequestBody):
 
 
 class ExplainBody(RequestBody):
-    """A link whose score is to be explained by past events."""
+    """What is to be explained: a link, an event as if it happened next, or a recent risky event at its arrival."""
 
-    src: NodeId
-    dst: NodeId
-    time: QueryTime = None
-    limit: Annotated[int, Field(ge=1, le=200)] = 10
+    model_config = ConfigDict(
+        **STRICT,
+        json_schema_extra={
+            "oneOf": [{"required": ["src", "dst"]}, {"required": ["event"]}, {"required": ["position", "index"]}]
+        },
+    )
+    # Left out, they are None; a null that is sent is refused.
+    src: Annotated[NodeId, Field(default=None, description="A link, with dst.")]
+    dst: Annotated[NodeId, Field(default=None)]
+    time: Annotated[
+        QueryTime, Field(description="Of a link. Default: just after the last event that was absorbed.")
+    ] = None
+    event: Annotated[dict[str, Any], Field(default=None, description="A row of the table, as `/v1/classify` takes it.")]
+    position: Annotated[Position, Field(default=None, description="Of an arrived event, as `/v1/live` has it.")]
+    index: Annotated[Index, Field(default=None)]
+    limit: Annotated[int, Field(ge=1, le=200, description="Past events in the answer.")] = 10
+
+    @model_validator(mode="after")
+    def _is_one_thing(self) -> ExplainBody:
+        forms = ({"src", "dst"}, {"event"}, {"position", "index"})
+        given = self.model_fields_set - {"limit", "time"}
+        if given not in forms or ("time" in self.model_fields_set and "src" not in given):
+            raise PydanticCustomError("forms", "give src and dst (and time), or event, or position and index")
+        return self
 
 
 class NodeBody(RequestBody):
@@ -109,8 +130,8 @@ class NodeBody(RequestBody):
 class RetractBody(RequestBody):
     """An event to undo: the position of its batch, from the receipt, and its index in the batch."""
 
-    position: Annotated[int, Field(ge=1, le=2**63 - 1)]
-    index: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    position: Position
+    index: Index
 
 
 class EraseBody(RequestBody):
@@ -192,6 +213,9 @@ class RecentEvent(TimedLink):
         float | None,
         Field(description="Predicted probability of the rare label; without a classifier, 1 - score."),
     ]
+    position: Annotated[int, Field(description="Of its batch in the journal.")]
+    index: Annotated[int, Field(description="Its place in the batch.")]
+    explained: Annotated[bool, Field(description="Whether `/v1/explain` can tell why, as of its arrival.")]
     columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
 
 

@@ -24,7 +24,7 @@ from tapgnn.online.server.ingest_queue import IngestQueue
 from tapgnn.online.server.middleware import Limits
 from tapgnn.online.server.node_insights import NodeInsights
 from tapgnn.online.server.prometheus_metrics import ServerMetrics
-from tapgnn.online.server.recent_activity import RecentActivity
+from tapgnn.online.server.recent_activity import SHOWN, RecentActivity
 from tapgnn.online.server.tokens import Tokens
 from tapgnn.online.sources import EventSource
 
@@ -160,7 +160,9 @@ class Service:
     ) -> Request:
         """A batch whose outcome is recorded, scored where it is asked for or the page has a budget for it."""
         score = score or self._takes_from_budget(len(batch))
-        request = Request(batch, producer, sequence, offset, score, score and self.queue.engine.has_classifier)
+        request = Request(
+            batch, producer, sequence, offset, score, score and self.queue.engine.has_classifier, keep=SHOWN
+        )
         request.answer.add_done_callback(partial(self._record, request))
         return request
 

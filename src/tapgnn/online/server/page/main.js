@@ -1,10 +1,10 @@
 // The page: polls the server every second, shows recent activity, and says so when the server is not responding.
 
 import { ask, keepToken } from "./request.js";
-import { cells, count, make, meter, milliseconds, moment, node, shortMoment } from "./format.js";
+import { cells, count, make, meter, milliseconds, moment, node, riskMeter, shortMoment } from "./format.js";
 import { bars } from "./charts.js";
 import { Map2D } from "./map.js";
-import { closeCard, openCard } from "./card.js";
+import { closeCard, openCard, openEvent } from "./card.js";
 
 const at = (id) => document.getElementById(id);
 const map = new Map2D(at("map"), at("map-here"));
@@ -51,12 +51,20 @@ function recovered() {
   setState("live", "live");
 }
 
-function row(event, value, fresh) {
-  const when = make("td", { title: moment(event.time) }, shortMoment(event.time));
+function row(event, value, fresh, why = []) {
+  const [clock, day] = shortMoment(event.time).split(" ").reverse();
+  const when = make("td", { title: moment(event.time) }, ...(day ? [make("span", { class: "day" }, `${day} `)] : []), clock);
   const ends = [node(event.src, "src"), node(event.dst, "dst")].map((end) => make("td", {}, end));
   const about = cells(event.columns);
   if (about) when.title = `${when.title} · ${about}`;
-  return make("tr", fresh ? { class: "fresh" } : {}, when, ...ends, make("td", { class: "number" }, value));
+  return make("tr", fresh ? { class: "fresh" } : {}, when, ...ends, make("td", { class: "number" }, value, ...why));
+}
+
+function whyButton(event) {
+  const label = `why is ${event.src} to ${event.dst} risky?`;
+  const button = make("button", { type: "button", class: "ask", "aria-label": label }, "why?");
+  button.addEventListener("click", () => openEvent(event, button));
+  return button;
 }
 
 function fill(place, rows, empty) {
@@ -72,7 +80,9 @@ function showTables(live) {
   const newest = live.newest.map((event) => row(event, meter(event.score), !first && !known.has(key(event))));
   fill(at("newest"), newest, "No events since the server started. Send some to /v1/events, or run tapgnn replay.");
   known = new Set(live.newest.map(key));
-  const riskiest = live.riskiest.map((event) => row(event, meter(event.risk, "risk"), false));
+  const riskiest = live.riskiest.map((event) =>
+    row(event, riskMeter(event.risk), false, event.explained ? [whyButton(event)] : []),
+  );
   fill(at("riskiest"), riskiest, "No scored events yet.");
   const name = live.classifier ? "risk" : "surprise";
   at("risk-name").textContent = name;

@@ -1,0 +1,95 @@
+"""The memory of partners (`recent_partners`) of a node, as it would be had one event not reached the node.
+
+Everything is known of the partners with whom the node had all its remembered meetings within the history. Where a
+meeting before the history would be needed, the row is only close, and `exact` says so. That a partner was forgotten for
+lack of a slot stays as it is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tapgnn.events import Floats, Ints
+from tapgnn.model.features.recent_partners import (
+    AT,
+    BEGAN,
+    FIRST,
+    KEY,
+    LAST,
+    NEW,
+    OUT,
+    OWN,
+    RECENT,
+    SEEN,
+    SLOT,
+    partner_keys,
+)
+from tapgnn.vocabulary import hash_ids
+
+
+class Meetings(NamedTuple):
+    """M messages that a node received, oldest first: event, role, time, events seen, and key of the partner [M]."""
+
+    event: Ints
+    role: Ints
+    time: Floats
+    seen: Floats
+    key: Floats
+
+    @classmethod
+    def of(cls, event: Ints, role: Ints, time: Floats, seen: Floats, partners: NDArray[Any]) -> Meetings:
+        """With partners by their ids [M]."""
+        return cls(event, role, time, seen, partner_keys(hash_ids(partners.tolist())))
+
+    def take(self, chosen: Any) -> Meetings:
+        """Some of them."""
+        return Meetings(*(column[chosen] for column in self))
+
+
+def partners_without(row: Floats, meetings: Meetings, event: int, count: int, rate: Floats) -> tuple[Floats, bool]:
+    """The row without the messages of an event, and whether it is exact.
+
+    `count` are the messages that the node received in all; rate [H] of the decaying counts is per event of the graph.
+    """
+    row, gone = row.copy(), meetings.take(meetings.event == event)
+    rest = meetings.take(meetings.event != event)
+    left = count - len(gone.event)
+    if not len(gone.event):
+        return row, True
+    slots = row[RECENT + len(rate) :].reshape(-1, SLOT)
+    slots[(slots[:, KEY] != 0) & (slots[:, SEEN] >= gone.seen[0]), OWN] -= len(gone.event)
+    exact = _forget_meeting(row, slots, gone, rest, left, rate)
+    if left == len(rest.event):
+        row[FIRST], row[BEGAN] = (rest.time[0], rest.seen[0]) if left else (-np.inf, 0.0)
+    latest = rest.seen[-1] if len(rest.seen) else row[AT] if left else 0.0
+    row[RECENT : RECENT + len(rate)] *= np.exp(rate * (row[AT] - latest)) if left else 0.0
+    row[AT] = latest
+    return row, exact and (len(rest.event) > 0 or left == 0)
+
+
+def _forget_meeting(row: Floats, slots: Any, gone: Meetings, rest: Meetings, left: int, rate: Floats) -> bool:
+    """Take the event out of the slot of its partner; False where an older meeting would have to be known."""
+    place = np.flatnonzero(slots[:, KEY] == gone.key[0])
+    if not len(place):
+        return True
+    slot, again = slots[place[0]], rest.take(rest.key == gone.key[0])
+    np.subtract.at(slot, OUT + gone.role, 1.0)
+    known = slot[OUT] + slot[OUT + 1] == len(again.event)
+    if known and (not len(again.event) or again.event[0] > gone.event[0]):
+        # The two met for the first time in it.
+        recent = row[RECENT : RECENT + len(rate)]
+        row[NEW + gone.role[0]] -= 1.0
+        recent -= np.exp(-rate * (row[AT] - gone.seen[0]))
+        if not len(again.event):
+            slot[:], slot[LAST] = 0.0, -np.inf
+            return True
+        row[NEW + again.role[0]] += 1.0
+        recent += np.exp(-rate * (row[AT] - again.seen[0]))
+    if not len(again.event):
+        return False
+    slot[LAST], slot[SEEN] = again.time[-1], again.seen[-1]
+    slot[OWN] = left - np.count_nonzero(rest.seen > again.seen[-1])
+    return True
