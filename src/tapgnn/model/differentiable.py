@@ -121,7 +121,7 @@ class Differentiable:
         )
 
     def _link(self, asked: Asked, past: Tensor, left: int, pairs: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Logits [Q, questions] of pairs of nodes with the statistics past [n, F], and the cosines [Q, .] of sketches."""
+        """Logits [Q, questions] of pairs, whose ends have the statistics past [n, F], and their cosines [Q, .]."""
         walks = self.walks(asked, past, left) / self.model.walk_scale if self.config.sketched else None
         z, encoded = self._project(asked, past)
         known = None if self.model.pairs is None else self.model.pairs(pairs)

@@ -34,7 +34,7 @@ def explain(model: Model, moment: Moment, history: Excerpt, limit: int = 20, nam
     sides, size = both_sides(model, moment, history), len(history.time)
     with torch.no_grad():
         (left, fine), (right, good) = (side.without() for side in sides)
-        logits, exact = model.link_rows(left.with_right(right), 1 + size).double(), fine & good
+        logits, exact = model.link_rows(left.with_right(right), 1 + size)[:, 0].double(), fine & good
     base, moved = _embedding_effects(model, sides, size)
     causes = strongest_causes(history, logits, exact, moved[:size], limit, names)
     logit, total = float(logits[0]), _count_events(history, sides)
@@ -90,7 +90,7 @@ def _embedding_effects(model: Model, sides: list[NodeHistory], size: int) -> tup
             shares.append(torch.cat([share, older.unsqueeze(0)]))
         pasts.append(rows)
     with torch.enable_grad():
-        logits = model.link_rows(pasts[0].with_right(pasts[1]), len(alpha)).double()
+        logits = model.link_rows(pasts[0].with_right(pasts[1]), len(alpha))[:, 0].double()
         gradients = torch.autograd.grad(logits[PATH + 1 :].sum(), readings) if readings else ()
     steps = torch.zeros(PATH, size + 1, dtype=torch.float64)
     for gradient, share in zip(gradients, shares, strict=True):

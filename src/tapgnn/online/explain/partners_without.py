@@ -16,6 +16,7 @@ from tapgnn.events import Floats, Ints
 from tapgnn.model.features.recent_partners import (
     AT,
     BEGAN,
+    BLOCKS,
     FIRST,
     KEY,
     LAST,
@@ -24,7 +25,6 @@ from tapgnn.model.features.recent_partners import (
     OWN,
     RECENT,
     SEEN,
-    SLOT,
     partner_keys,
 )
 from tapgnn.vocabulary import hash_ids
@@ -59,7 +59,7 @@ def partners_without(row: Floats, meetings: Meetings, event: int, count: int, ra
     left = count - len(gone.event)
     if not len(gone.event):
         return row, True
-    slots = row[RECENT + len(rate) :].reshape(-1, SLOT)
+    slots = row[RECENT + len(rate) :].reshape(BLOCKS, -1).T
     slots[(slots[:, KEY] != 0) & (slots[:, SEEN] >= gone.seen[0]), OWN] -= len(gone.event)
     exact = _forget_meeting(row, slots, gone, rest, left, rate)
     if left == len(rest.event):
