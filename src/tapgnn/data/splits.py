@@ -120,8 +120,8 @@ def split_hiding_nodes(events: Events, share: float = 0.1, seed: int = 2020) -> 
     train = split.train.take(~hides)
     if not len(train):
         raise EventError("no training events are left: each touches a hidden node; use the strict protocol")
-    inductive = (touches_unseen(part, train) for part in (split.valid, split.test))
-    return Split(train, split.valid, split.test, *inductive, split.train.take(hides))
+    valid_inductive, test_inductive = touches_unseen(split.valid, train), touches_unseen(split.test, train)
+    return Split(train, split.valid, split.test, valid_inductive, test_inductive, split.train.take(hides))
 
 
 def touches_unseen(events: Events, train: Events) -> Bools:

@@ -108,16 +108,16 @@ class Questions(Assessment):
                 "only the protocols tgb and dyglib have results on the validation events; leave out --no-test"
             )
         chosen = spread(len(split.test), len(split.test) if most is None else most)
-        test, self.unseen = split.test.take(chosen), split.test_inductive[chosen]
-        draw = partial(sample_negatives, test, split.train, seed=seed)
-        later = split.valid.append(test) if "inductive" in protocol.negatives else None
+        events, self.unseen = split.test.take(chosen), split.test_inductive[chosen]
+        draw = partial(sample_negatives, events, split.train, seed=seed)
+        later = split.valid.append(events) if "inductive" in protocol.negatives else None
         blocks = [draw(kind, evaluation=later).dst for kind in protocol.negatives]
         if protocol.ranked:
             blocks.append(draw("random", protocol.ranked, purpose="ranking").dst)
         counts = [1, *(block.shape[1] for block in blocks)]
-        self.size = len(test)
-        self.src, self.time = (np.concatenate([np.repeat(x, n) for n in counts]) for x in (test.src, test.time))
-        self.dst = np.concatenate([test.dst, *(block.ravel() for block in blocks)])
+        self.size = len(events)
+        self.src, self.time = (np.concatenate([np.repeat(x, n) for n in counts]) for x in (events.src, events.time))
+        self.dst = np.concatenate([events.dst, *(block.ravel() for block in blocks)])
         self.first, self.labels = slice(0, 2 * self.size), np.repeat([1, 0], self.size)
         self.threshold_dst: Ints | None = None
         if protocol.threshold == "validation":

@@ -13,7 +13,7 @@ from tapgnn.report.content import Report, is_share, mean_of, spread_of, standing
 from tapgnn.report.figures import Bar, bar_figure
 from tapgnn.report.numbers import decimal, label, number
 
-TRIVIAL = ("recency", "popularity", "edgebank")
+TRIVIAL = ("recency", "popularity", "edgebank", "pair-")
 
 
 def headline(report: Report) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tapgnn.baselines.shared.row_table import grown
 from tapgnn.compiled.jit import compile_loop
 from tapgnn.events import Floats, Ints
 
@@ -46,12 +47,8 @@ class KeyTable:
     def _reserve(self, more: int) -> None:
         """Make room for so many new keys; rows and slots at least double, so that growing costs O(1) per key."""
         wanted = self._size + more
-        if wanted > len(self._keys):
-            rows = max(wanted, 2 * len(self._keys))
-            grown = [np.empty(rows, dtype=column.dtype) for column in (self._keys, self._count, self._latest)]
-            for new, old in zip(grown, (self._keys, self._count, self._latest), strict=True):
-                new[: self._size] = old[: self._size]
-            self._keys, self._count, self._latest = grown
+        self._keys, self._count = grown(self._keys, wanted), grown(self._count, wanted)
+        self._latest = grown(self._latest, wanted)
         if 2 * wanted > len(self._slots):
             self._slots = np.full(1 << (4 * wanted - 1).bit_length(), -1, dtype=np.int64)
             _place(self._slots, self._keys, self._size)
