@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tapgnn.data import load_dataset
 from tapgnn.data.splits import split_hiding_nodes, split_paper, split_quantiles, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
@@ -141,8 +142,13 @@ def test_hidden_nodes_are_absent_from_training_and_nothing_else_is(
         return
     assert split.dropped is not None
     ids = np.array(log.vocabulary.ids)
-    later = sorted({int(ids[row]) for part in (whole.valid, whole.test) for row in (*part.src, *part.dst)})
-    hidden = set(random.Random(2020).sample(later, min(int(share * len(log.vocabulary)), len(later))))
+    sources, destinations = (
+        {int(ids[row]) + 1 for part in (whole.valid, whole.test) for row in getattr(part, end)}
+        for end in ("src", "dst")
+    )
+    later = tuple(sources.union(destinations))
+    drawn = random.Random(2020).sample(later, min(int(share * len(log.vocabulary)), len(later)))
+    hidden = {number - 1 for number in drawn}
     touches = [bool({int(ids[u]), int(ids[v])} & hidden) for u, v in zip(whole.train.src, whole.train.dst, strict=True)]
     np.testing.assert_array_equal(split.train.src, whole.train.src[~np.array(touches)])
     np.testing.assert_array_equal(split.dropped.dst, whole.train.dst[np.array(touches)])
@@ -152,6 +158,12 @@ def test_hidden_nodes_are_absent_from_training_and_nothing_else_is(
         (split.test, whole.test, split.test_inductive),
     ):
         np.testing.assert_array_equal(part.dst, same.dst)
-        assert marks.tolist() == [
-            not {u, v} <= known for u, v in zip(part.src.tolist(), part.dst.tolist(), strict=True)
-        ]
+        ends = zip(part.src.tolist(), part.dst.tolist(), strict=True)
+        assert marks.tolist() == [not {u, v} <= known for u, v in ends]
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_on_real_data_the_hidden_nodes_are_those_of_the_library() -> None:
+    """DyGLib prints the size of its parts; another draw would leave another number of training events."""
+    split = split_hiding_nodes(load_dataset("wikipedia"))
+    assert (len(split.train), len(split.valid), len(split.test)) == (81_029, 23_621, 23_621)

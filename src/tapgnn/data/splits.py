@@ -105,18 +105,20 @@ def split_quantiles(events: Events) -> Split:
 def split_hiding_nodes(events: Events, share: float = 0.1, seed: int = 2020) -> Split:
     """`split_quantiles`, with nodes of the later events hidden: training events that touch one are `dropped`.
 
-    As in DyGLib, their number is a share of all nodes of the log, they are drawn with Python's `random`, from the ids
-    in ascending order (in order of appearance where ids are not all integers), and inductive events are those that
-    touch a node absent from what is left of training.
+    As in DyGLib: their number is a share of all nodes of the log, and inductive events are those that touch a node
+    absent from what is left of training. The draw is its own, too: nodes are numbered from 1, by their ids where all
+    are integers, and `random` samples them in the order in which Python's set gives those of the later events.
     """
     split = split_quantiles(events)
-    later = np.unique(np.concatenate([split.valid.src, split.valid.dst, split.test.src, split.test.dst]))
-    ids = [events.vocabulary.ids[row] for row in later]
-    if all(isinstance(name, int) for name in ids):
-        later = later[np.argsort(np.array(ids, dtype=np.int64))]
+    ids = events.vocabulary.ids
+    numbers = np.array(ids) if all(isinstance(name, int) for name in ids) else np.arange(len(ids))
+    ends = [np.concatenate([getattr(part, end) for part in (split.valid, split.test)]) for end in ("src", "dst")]
+    sources, destinations = (set((1 + numbers[end]).tolist()) for end in ends)
+    later = tuple(sources.union(destinations))
     nodes = len(np.unique(np.concatenate([events.src, events.dst])))
-    drawn = random.Random(seed).sample(later.tolist(), min(int(share * nodes), len(later)))
-    hides = np.isin(split.train.src, drawn) | np.isin(split.train.dst, drawn)
+    drawn = np.array(random.Random(seed).sample(later, min(int(share * nodes), len(later))), dtype=np.int64)
+    hidden = np.isin(1 + numbers, drawn)
+    hides = hidden[split.train.src] | hidden[split.train.dst]
     train = split.train.take(~hides)
     if not len(train):
         raise EventError("no training events are left: each touches a hidden node; use the strict protocol")
