@@ -46,8 +46,9 @@ def evaluate(
     """Train and test a model on a log, alongside the trivial methods.
 
     The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
-    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity and EdgeBank need
-    no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
+    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity, EdgeBank
+    and the pair rules need no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed
+    seeds.
     """
     estimator = learning.estimator()
     from tapgnn.cli.results import described, main_metric, report_evaluation, result_tables, summaries, verdict

@@ -67,7 +67,9 @@ def _stale_batches(method: Method, events: Events, time: Floats, lag: int) -> It
     done = 0
     for rows in np.split(order, np.flatnonzero(np.diff(seen[order])) + 1):
         if len(rows):
-            method.observe(events.slice(done, int(seen[rows[0]])))
-            done = int(seen[rows[0]])
+            if seen[rows[0]] > done:
+                method.observe(events.slice(done, int(seen[rows[0]])))
+                done = int(seen[rows[0]])
             yield rows
-    method.observe(events.slice(done, len(events)))
+    if len(events) > done:
+        method.observe(events.slice(done, len(events)))
