@@ -51,12 +51,13 @@ BY_TYPE = {
 SPREAD = ("auc", "mrr", "valid_mrr")
 # The tests of the protocol of DyGLib: the events, and the negatives.
 BY_TEST = {
-    "transductive_random": "all, random",
-    "transductive_historical": "all, historical",
-    "transductive_inductive": "all, inductive",
-    "inductive_random": "unseen nodes, random",
-    "inductive_historical": "unseen nodes, historical",
+    "transductive_random": "random",
+    "transductive_historical": "historical",
+    "transductive_inductive": "inductive",
+    "inductive_random": "unseen: random",
+    "inductive_historical": "unseen: hist.",
 }
+TESTS = "random, historical, inductive: all events by the type of negatives; unseen: events with an unseen node alone"
 EXPLAINED = (
     "seen nodes: both nodes occur in training (transductive); unseen nodes: at least one does not (inductive); both "
     "with random negatives. historical: destinations of the source in training; inductive: those that occur only later"
@@ -90,7 +91,7 @@ def result_tables(title: str, rows: Rows) -> dict[str, Table]:
     for metric in ("AP", "AUC"):
         for prefix, part in (("", "test"), ("valid_", "validation")):
             columns = {f"{prefix}{test}_{metric.lower()}": (words, ".4f") for test, words in BY_TEST.items()}
-            tables[f"{title}: {metric} by negative type, {part} events"] = method_table(rows, columns)
+            tables[f"{title}: {metric} by negative type, {part} events"] = method_table(rows, columns, TESTS)
     return {name: table for name, table in tables.items() if len(table.columns) > 1}
 
 
