@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from tapgnn.baselines import Method, replay
+from tapgnn.evaluation.lag import replay_with_lag, visible
 from tapgnn.events import Events
 from tapgnn.model.backend import PLAIN
 from tests.baselines.samples import EVERY, busy_log, make, parts, queries
@@ -62,6 +63,33 @@ def test_nothing_at_or_after_the_query_changes_its_score(name: str) -> None:
         for changed in (STREAM.take(~future), permuted(STREAM, future, 1), replaced(STREAM, future)):
             found = fitted(name).replay(changed, src[asked], dst[asked], time[asked])
             np.testing.assert_allclose(found, truth[asked], **CLOSE)
+
+
+@every_method
+@pytest.mark.parametrize("lag", [2, 9])
+def test_with_a_lag_nothing_from_the_batch_of_the_query_on_changes_its_score(name: str, lag: int) -> None:
+    src, dst, time = queries(STREAM, NODES)
+    truth = replay_with_lag(fitted(name), STREAM, src, dst, time, lag)
+    seen = visible(STREAM.time, time, lag)
+    assert not np.isnan(truth).any()
+    for border in np.unique(seen)[[0, -1]]:
+        asked = seen == border
+        first = STREAM.time[min(border // lag * lag, len(STREAM) - 1)]
+        future = (np.arange(len(STREAM)) >= border) & (STREAM.time >= first)
+        found = replay_with_lag(fitted(name), permuted(STREAM, future, 1), src[asked], dst[asked], time[asked], lag)
+        np.testing.assert_allclose(found, truth[asked], **CLOSE)
+
+
+@every_method
+def test_candidates_get_the_scores_of_single_queries(name: str) -> None:
+    candidates = np.random.default_rng(0).integers(-1, NODES + 3, size=(len(STREAM), 5))
+    single = np.repeat(STREAM.src, 5), candidates.ravel(), np.repeat(STREAM.time, 5)
+    expected = fitted(name).replay(STREAM, *single).reshape(-1, 5)
+    found = fitted(name).replay_candidates(STREAM, STREAM.src, candidates, STREAM.time)
+    np.testing.assert_allclose(found, expected, **CLOSE)
+    later = np.full(len(STREAM), 1e3)
+    expected = fitted(name).score(*single[:2], np.repeat(later, 5)).reshape(-1, 5)
+    np.testing.assert_allclose(fitted(name).score_candidates(STREAM.src, candidates, later), expected, **CLOSE)
 
 
 @every_method

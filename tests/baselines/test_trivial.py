@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.baselines import EdgeBank, Method, Popularity, Recency, replay
-from tapgnn.baselines.trivial import history_before
+from tapgnn.baselines import EdgeBank, Method, PairCount, PairRecency, PairThenNode, Popularity, Recency, replay
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, split_paper
 from tapgnn.errors import ConfigError
@@ -26,6 +25,10 @@ METHODS: list[Callable[[], Method]] = [
     Popularity,
     EdgeBank,
     lambda: EdgeBank(window=3.0),
+    PairRecency,
+    lambda: PairRecency(both_ways=True),
+    PairCount,
+    PairThenNode,
 ]
 every_method = pytest.mark.parametrize("make", METHODS, ids=[make().name for make in METHODS])
 
@@ -109,6 +112,11 @@ def test_the_scores_are_what_the_formulas_say(
         assert scores["popularity"][q] == sum(v == e[1] for e in before)
         assert scores["edgebank"][q] == any((u, v) == e[:2] for e in before)
         assert scores["edgebank-window"][q] == any((u, v) == e[:2] and e[2] >= t - 3.0 for e in before)
+        met = [e[2] - t for e in before if e[:2] in ((u, v), (v, u))]
+        assert scores["pair-recency"][q] == max([e[2] - t for e in before if e[:2] == (u, v)], default=-np.inf)
+        assert scores["pair-recency-both"][q] == max(met, default=-np.inf)
+        assert scores["pair-count"][q] == sum(e[:2] == (u, v) for e in before)
+        assert scores["pair-then-node"][q] == (-1 / max(met) if met else scores["recency"][q])
 
 
 @every_method
@@ -131,16 +139,22 @@ def test_wrong_settings_are_refused() -> None:
         EdgeBank(window=0.0)
 
 
-@given(size=st.integers(0, 40), queries=st.integers(0, 20), seed=st.integers(0, 999))
-def test_the_history_of_a_key_is_what_a_scan_finds_strictly_before(size: int, queries: int, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    keys, times = rng.integers(-1, 5, size), np.sort(rng.integers(8, size=size)).astype(float)
-    query, when = rng.integers(-1, 7, queries), rng.integers(10, size=queries).astype(float)
-    count, latest = history_before(keys, times, query, when)
-    for row in range(queries):
-        before = times[(keys == query[row]) & (times < when[row])]
-        assert count[row] == len(before)
-        assert latest[row] == max(before, default=-np.inf)
+@given(rows, queried)
+def test_pairs_that_met_stand_above_all_others_and_the_latest_above_the_earlier(
+    events: list[tuple[int, int, int]], queries: list[tuple[int, int, int]]
+) -> None:
+    train, stream = log_of(events)
+    src, dst, time = columns(queries)
+    found = {}
+    for method in (PairThenNode(), PairRecency(both_ways=True), Recency()):
+        method.fit(train, stream)
+        found[method.name] = method.replay(stream, src, dst, time)
+    joined, pair, node = found["pair-then-node"], found["pair-recency-both"], found["recency"]
+    order = np.lexsort((node, pair))
+    met = np.isfinite(pair)
+    assert (joined[met] > 0).all()
+    assert not (joined[~met] > 0).any()
+    assert (joined[order][1:] >= joined[order][:-1]).all()
 
 
 def measured_auc(method: Method, split: Split, seed: int) -> float:

@@ -72,7 +72,9 @@ def test_a_registered_name_is_found_in_the_data_folder(tmp_path, monkeypatch):
     assert "is not a folder; fb-forum is read from the cache" in tapgnn("inspect", "fb-forum").err
 
 
-def test_a_name_of_the_temporal_graph_benchmark_says_what_is_missing(monkeypatch):
+def test_a_name_of_the_temporal_graph_benchmark_says_what_is_missing(monkeypatch, tmp_path):
+    monkeypatch.delenv("TAPGNN_DATA", raising=False)
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path))
     pytest.importorskip("tgb", reason="py-tgb is not installed")
     assert "does not exist; download it with py-tgb" in tapgnn("inspect", "tgbl-wiki").refusal
     monkeypatch.setitem(sys.modules, "tgb.linkproppred.dataset", None)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.data.splits import split_paper, split_strict, touches_unseen
+from tapgnn.data import load_dataset
+from tapgnn.data.splits import split_hiding_nodes, split_paper, split_quantiles, split_strict, touches_unseen
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events
 
@@ -110,3 +113,57 @@ def test_logs_too_short_and_wrong_fractions_are_refused() -> None:
     all_unseen = Events.from_arrays(np.arange(10), np.arange(10) + 50, np.arange(10))
     with pytest.raises(EventError, match="no validation events are left"):
         split_paper(all_unseen)
+
+
+@given(rows)
+def test_the_boards_cut_at_quantiles_and_keep_every_event(events: list[tuple[int, int, int]]) -> None:
+    log = log_of(events)
+    first, second = np.quantile(log.time, [0.70, 0.85])
+    parts = [log.time <= first, (log.time > first) & (log.time <= second), log.time > second]
+    if not all(part.any() for part in parts):
+        with pytest.raises(EventError, match="leaves a part without events"):
+            split_quantiles(log)
+        return
+    split = split_quantiles(log)
+    for part, mask in zip((split.train, split.valid, split.test), parts, strict=True):
+        np.testing.assert_array_equal(part.time, log.time[mask])
+        np.testing.assert_array_equal(part.src, log.src[mask])
+    assert split.dropped is None
+
+
+@given(rows, st.floats(0.05, 0.9))
+def test_hidden_nodes_are_absent_from_training_and_nothing_else_is(
+    events: list[tuple[int, int, int]], share: float
+) -> None:
+    log = log_of(events)
+    try:
+        whole, split = split_quantiles(log), split_hiding_nodes(log, share)
+    except EventError:
+        return
+    assert split.dropped is not None
+    ids = np.array(log.vocabulary.ids)
+    sources, destinations = (
+        {int(ids[row]) + 1 for part in (whole.valid, whole.test) for row in getattr(part, end)}
+        for end in ("src", "dst")
+    )
+    later = tuple(sources.union(destinations))
+    drawn = random.Random(2020).sample(later, min(int(share * len(log.vocabulary)), len(later)))
+    hidden = {number - 1 for number in drawn}
+    touches = [bool({int(ids[u]), int(ids[v])} & hidden) for u, v in zip(whole.train.src, whole.train.dst, strict=True)]
+    np.testing.assert_array_equal(split.train.src, whole.train.src[~np.array(touches)])
+    np.testing.assert_array_equal(split.dropped.dst, whole.train.dst[np.array(touches)])
+    known = {*split.train.src.tolist(), *split.train.dst.tolist()}
+    for part, same, marks in (
+        (split.valid, whole.valid, split.valid_inductive),
+        (split.test, whole.test, split.test_inductive),
+    ):
+        np.testing.assert_array_equal(part.dst, same.dst)
+        ends = zip(part.src.tolist(), part.dst.tolist(), strict=True)
+        assert marks.tolist() == [not {u, v} <= known for u, v in ends]
+
+
+@pytest.mark.usefixtures("data_folder")
+def test_on_real_data_the_hidden_nodes_are_those_of_the_library() -> None:
+    """DyGLib prints the size of its parts; another draw would leave another number of training events."""
+    split = split_hiding_nodes(load_dataset("wikipedia"))
+    assert (len(split.train), len(split.valid), len(split.test)) == (81_029, 23_621, 23_621)

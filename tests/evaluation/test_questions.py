@@ -10,7 +10,7 @@ from tapgnn.baselines import Method, Recency
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import QueryError
-from tapgnn.evaluation.harness import summary
+from tapgnn.evaluation.harness import FORMS, summary
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import TRIVIAL, Questions, measure, measure_trained
 
@@ -20,10 +20,10 @@ def log():
     return simulate(events=900, accounts=120, merchants=30, days=20, seed=3)
 
 
-def asked(log, protocol="paper", seed=0):
+def asked(log, protocol="paper", seed=0, lag=0):
     """The questions that `compare` asks."""
     rules = PROTOCOLS[protocol].for_any_method()
-    return Questions(rules.split(log), rules, seed)
+    return FORMS[rules.form](rules.split(log), rules, seed, lag)
 
 
 class Recorder(Method):
@@ -51,22 +51,26 @@ def _columns(events):
     return events.src.tolist(), events.dst.tolist(), events.time.tolist()
 
 
+@pytest.mark.parametrize("lag", [0, 20])
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_every_method_is_told_and_asked_the_same_in_the_same_order(log, protocol):
+def test_every_method_is_told_and_asked_the_same_in_the_same_order(log, protocol, lag):
     one, other = Recorder("one", 1), Recorder("other", 2)
-    found = [measure(method, asked(log, protocol, 7)).plain() for method in (one, other)]
+    found = [measure(method, asked(log, protocol, 7, lag)).plain() for method in (one, other)]
     assert one.told == other.told
-    assert set(found[0]) == set(found[1]) >= {"auc", "ap", "accuracy", "mrr", "train_seconds", "query_ms"}
+    pairs = {"auc", "ap", "accuracy", "mrr"}
+    metrics = pairs if PROTOCOLS[protocol].form == "pairs" else {PROTOCOLS[protocol].main}
+    assert set(found[0]) == set(found[1]) >= {*metrics, "train_seconds", "query_ms"}
     assert one.told[0][0] == "fit"
     observed = [call for call in one.told if call[0] == "observe"]
     split = PROTOCOLS[protocol].split(log)
     assert sum(len(call[3]) for call in observed) == len(split.valid) + len(split.test)
 
 
-@pytest.mark.parametrize("rules", [PROTOCOLS["strict"], PROTOCOLS["strict"].for_any_method()])
-def test_a_question_is_asked_before_its_instant_is_observed(log, rules):
+@pytest.mark.parametrize("lag", [0, 20])
+@pytest.mark.parametrize("rules", [*PROTOCOLS.values(), PROTOCOLS["strict"].for_any_method()])
+def test_a_question_is_asked_before_its_instant_is_observed(log, rules, lag):
     one = Recorder("one", 1)
-    measure(one, Questions(rules.split(log), rules, 0))
+    measure(one, FORMS[rules.form](rules.split(log), rules, 0, lag))
     clock = -np.inf
     for call, *columns in one.told[1:]:
         if call == "observe":

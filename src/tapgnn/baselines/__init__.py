@@ -11,9 +11,19 @@ from pkgutil import resolve_name
 from typing import Any
 
 from tapgnn.baselines.method import Method, replay
-from tapgnn.baselines.trivial import EdgeBank, Popularity, Recency
+from tapgnn.baselines.trivial import EdgeBank, PairCount, PairRecency, PairThenNode, Popularity, Recency
 
-__all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
+__all__ = [
+    "METHODS",
+    "EdgeBank",
+    "Method",
+    "PairCount",
+    "PairRecency",
+    "PairThenNode",
+    "Popularity",
+    "Recency",
+    "replay",
+]
 
 
 def _deterministic(make: Callable[..., Method], seed: int = 0, **settings: Any) -> Method:
@@ -32,6 +42,10 @@ METHODS: dict[str, Callable[..., Method]] = {
     "recency-destination": partial(_deterministic, Recency, role="destination"),
     "popularity": partial(_deterministic, Popularity),
     "edgebank": partial(_deterministic, EdgeBank),
+    "pair-recency": partial(_deterministic, PairRecency),
+    "pair-recency-both": partial(_deterministic, PairRecency, both_ways=True),
+    "pair-count": partial(_deterministic, PairCount),
+    "pair-then-node": partial(_deterministic, PairThenNode),
     "node2vec": partial(_imported, "static.node2vec:Node2Vec"),
     "graphsage": partial(_imported, "static.graphsage:GraphSAGE"),
     "graphsage-star": partial(_imported, "sampled.graphsage_star:GraphSAGEStar"),

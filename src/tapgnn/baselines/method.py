@@ -42,6 +42,14 @@ class Method(ABC):
         """[Q] the score of each query, in any order of time, seeing the events strictly before it; observes all."""
         return replay(self, events, src, dst, time)
 
+    def score_candidates(self, src: Ints, candidates: Ints, time: Floats) -> Floats:
+        """[Q, n] the score of each source [Q] with each of its candidates [Q, n]."""
+        return self.score(*_pairs(src, candidates, time)).reshape(candidates.shape)
+
+    def replay_candidates(self, events: Events, src: Ints, candidates: Ints, time: Floats) -> Floats:
+        """[Q, n] the same along a stream, as `replay`."""
+        return self.replay(events, *_pairs(src, candidates, time)).reshape(candidates.shape)
+
     def details(self) -> Details:
         """What the last fit selected, for the record only; empty where there is nothing to select."""
         return {}
@@ -67,6 +75,12 @@ def replay(method: Method, events: Events, src: Ints, dst: Ints, time: Floats) -
     if seen < len(events):
         method.observe(events.slice(seen, len(events)))
     return scores
+
+
+def _pairs(src: Ints, candidates: Ints, time: Floats) -> tuple[Ints, Ints, Floats]:
+    """Sources, destinations and times [Q n] of candidates [Q, n]."""
+    count = candidates.shape[1]
+    return np.repeat(src, count), candidates.ravel(), np.repeat(time, count)
 
 
 class Clock:

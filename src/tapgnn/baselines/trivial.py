@@ -1,11 +1,14 @@
 """Trivial methods: a score from how often, and when last, the key of a query occurred; nothing is trained.
 
-    recency      score(u, v, t) = (time of v's last event before t) - t, -inf where v was never active
-    popularity   score(u, v, t) = the number of events before t in which v was the destination
-    EdgeBank     score(u, v, t) = 1 if u -> v occurred before t, or within [t - window, t), else 0
+    recency        score(u, v, t) = (time of v's last event before t) - t, -inf where v was never active
+    popularity     score(u, v, t) = the number of events before t in which v was the destination
+    EdgeBank       score(u, v, t) = 1 if u -> v occurred before t, or within [t - window, t), else 0
+    pair recency   score(u, v, t) = (time of the last u -> v, or of u and v in either direction, before t) - t
+    pair count     score(u, v, t) = the number of events u -> v before t
+    pair, then node    pairs that met, in either direction, by how recently; below them the others by recency
 
 A method says which keys an event has, which key a query has, and what score (count, latest time, time of the query)
-gives. The keys lie in one sorted array, so that every look-up is a binary search.
+gives. The counts and times of the keys are exact, and take memory for every key that occurred.
 """
 
 from __future__ import annotations
@@ -16,10 +19,9 @@ from typing import Literal, get_args
 import numpy as np
 
 from tapgnn.baselines.method import Clock, Method
-from tapgnn.baselines.shared.row_table import look_up
+from tapgnn.baselines.shared.key_table import KeyTable
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
-from tapgnn.unfold import unfold
 
 Role = Literal["any", "destination"]
 
@@ -31,8 +33,7 @@ class KeyHistory(Method):
 
     def __init__(self) -> None:
         self._clock = Clock()
-        self._keys, self._count = np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64)
-        self._latest = np.empty(0)
+        self._table = KeyTable()
 
     def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
         """The keys of the events and their times, in order of time: by default, those of the same queries."""
@@ -54,34 +55,18 @@ class KeyHistory(Method):
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] from everything observed."""
         self._clock.check(time)
-        return self._rate(*self._known(self._query_keys(src, dst)), time)
+        return self._rate(*self._table.read(self._query_keys(src, dst)), time)
 
     def observe(self, events: Events) -> None:
         """Count the keys of the events and keep their latest times."""
         self._clock.advance(events)
-        keys, times = self._event_keys(events)
-        self._keys, place = np.unique(np.concatenate([self._keys, keys]), return_inverse=True)
-        known, new = place[: len(self._count)], place[len(self._count) :]
-        count, latest = np.bincount(new, minlength=len(self._keys)), np.full(len(self._keys), -np.inf)
-        count[known] += self._count
-        latest[known] = self._latest
-        np.maximum.at(latest, new, times)
-        self._count, self._latest = count, latest
+        self._table.write(*self._event_keys(events))
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the same scores as the reference, in one pass."""
         self._clock.check(time)
-        keys = self._query_keys(src, dst)
-        count, latest = self._known(keys)
-        later_count, later = history_before(*self._event_keys(events), keys, time)
-        self.observe(events)
-        return self._rate(count + later_count, np.maximum(latest, later), time)
-
-    def _known(self, keys: Ints) -> tuple[Ints, Floats]:
-        """Count and latest time [Q] of each key, 0 and -inf for one that was never observed."""
-        place = np.searchsorted(self._keys, keys)
-        place[~np.isin(keys, self._keys)] = len(self._keys)
-        return look_up(self._count, place, 0), look_up(self._latest, place, -np.inf)
+        self._clock.advance(events)
+        return self._rate(*self._table.walk(*self._event_keys(events), self._query_keys(src, dst), time), time)
 
 
 class Recency(KeyHistory):
@@ -134,20 +119,77 @@ class EdgeBank(KeyHistory):
         self.name = "edgebank" if window is None else "edgebank-window"
 
     def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        # One integer per directed pair; rows stay below 2^31.
-        return (src << 32) | dst
+        return pair_keys(src, dst)
 
     def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
         start = -np.inf if self.window is None else time - self.window
         return ((count > 0) & (latest >= start)).astype(np.float64)
 
 
-def history_before(keys: Ints, times: Floats, query: Ints, when: Floats) -> tuple[Ints, Floats]:
-    """For each (query, when) [Q]: how many of the `keys` [E] are equal and strictly earlier, and when the latest was.
+class PairRecency(KeyHistory):
+    """Minus the time since the pair last met: as u -> v, or in either direction."""
 
-    `times` [E] ascend; a key that did not occur before counts 0 with time -inf.
+    def __init__(self, both_ways: bool = False) -> None:
+        super().__init__()
+        self.both_ways = both_ways
+        self.name = "pair-recency-both" if both_ways else "pair-recency"
+
+    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
+        return pair_keys(np.minimum(src, dst), np.maximum(src, dst)) if self.both_ways else pair_keys(src, dst)
+
+    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
+        return latest - time
+
+
+class PairCount(KeyHistory):
+    """How often the source had an event with the destination so far."""
+
+    name = "pair-count"
+
+    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
+        return pair_keys(src, dst)
+
+    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
+        return count.astype(np.float64)
+
+
+class PairThenNode(Method):
+    """How recently the pair met, in either direction; below all that met, how recently the destination was active.
+
+        score(u, v, t) = 1 / (time since u and v met), else minus the time since v's last event, else -inf
+
+    Both parts grow as the time since falls, and only pairs that met are positive.
     """
-    # The occurrences of a key are the chain of a node that meets itself, with two messages each time.
-    view = unfold(Events(keys, keys, times))
-    row = view.before(query, when)
-    return look_up(view.degree() // 2, row, 0), look_up(view.time, row, -np.inf)
+
+    name = "pair-then-node"
+    sees_history = True
+
+    def __init__(self) -> None:
+        self.pairs, self.nodes = PairRecency(both_ways=True), Recency()
+
+    def fit(self, train: Events, valid: Events) -> None:
+        """Forget everything, then observe the training events."""
+        self.pairs.fit(train, valid)
+        self.nodes.fit(train, valid)
+
+    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] from everything observed."""
+        return self._join(self.pairs.score(src, dst, time), self.nodes.score(src, dst, time))
+
+    def observe(self, events: Events) -> None:
+        """Let both parts observe the events."""
+        self.pairs.observe(events)
+        self.nodes.observe(events)
+
+    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
+        """[Q] the same scores as the reference, in one pass."""
+        return self._join(self.pairs.replay(events, src, dst, time), self.nodes.replay(events, src, dst, time))
+
+    def _join(self, pair: Floats, node: Floats) -> Floats:
+        """[Q] from both ages, with a minus sign; that of a pair is negative, or -inf where it never met."""
+        return np.where(np.isfinite(pair), -1.0 / pair, node)
+
+
+def pair_keys(src: Ints, dst: Ints) -> Ints:
+    """[Q] one integer per directed pair; rows stay below 2^31."""
+    return (src << 32) | dst

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Reading, command, option
+from tapgnn.cli.options import LAG, PROTOCOL, SEEDS, EventsArgument, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_csv, write_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,9 @@ FIGURES = {
     "memory_mb": ("MB", ".0f"),
 }
 HISTORY = "sees history up to the query"
-# The columns of comparison.csv; and those that the alternative scores of a fit share with it.
+# What alternative scores are compared by, under one protocol or another.
+MAIN = ("auc", "mrr", "transductive_random_ap")
+# The first columns of comparison.csv; and those that the alternative scores of a fit share with it.
 KEPT = (*FIGURES, "auc_std", "sees_history", "failed", "error")
 SHARED = ("train_seconds", "memory_mb", "sees_history", "failed", "error")
 CAPTION = (
@@ -46,6 +48,7 @@ def compare(
     methods: str = option("A,B,...", "Names of methods, such as tapgnn,tgn,recency, or all.", default="all"),
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
+    lag: int = LAG,
     threads: int = option("N", "Number of threads for each method, in all libraries.", default=1),
     out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
 ) -> None:
@@ -55,6 +58,7 @@ def compare(
     tested on the last 15 %: the same queries for all, each with the history strictly before it. Some methods cannot use
     events after training; the last column shows which. Ctrl-C keeps the finished runs.
     """
+    from tapgnn.cli.results import described
     from tapgnn.evaluation import compare as run
     from tapgnn.evaluation.harness import chosen_methods
 
@@ -63,15 +67,16 @@ def compare(
         check_folder(out)
     log = read_log(events, reading)
     say(log.opening(f"{len(log.events):,} events, {len(names)} methods, protocol {protocol}"))
-    found = run(log.events, names, protocol, seeds, threads, _tell, schema=log.schema)  # type: ignore[arg-type]
-    title = f"{log.title}, protocol {protocol}, {found['data']['test_events']:,} test events"
+    found = run(log.events, names, protocol, seeds, threads, _tell, schema=log.schema, lag=lag)  # type: ignore[arg-type]
+    title = f"{log.title}, {described({**found, **found['data']})}"
     output.show(title, comparison_table(found["methods"]))
     for line in failures(found["methods"]):
         say(line)
     results = {"name": log.name, "simulated": log.simulated, **found}
     if out is not None:
         write_json(out / COMPARISON, results)
-        write_csv(("method", *KEPT), table_rows(found["methods"]), out / TABLE)
+        kept = kept_columns(found["methods"])
+        write_csv(("method", *kept), table_rows(found["methods"], kept), out / TABLE)
         say(f"results in {out / COMPARISON}, table in {out / TABLE}")
     output.result(results)
     if found["interrupted"]:
@@ -88,10 +93,20 @@ def _tell(progress: RunProgress) -> None:
     elif "error" in run:
         say(f"{place}: failed: {run['error']}")
     else:
-        say(f"{place}: AUC {run['auc']:.4f}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
+        from tapgnn.cli.results import titled
+
+        metric = next(key for key in MAIN if key in run)
+        found = f"{titled(metric)} {run[metric]:.4f}"
+        say(f"{place}: {found}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
 
 
-def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
+def kept_columns(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """The columns of comparison.csv: the usual ones, then the other metrics that a method has."""
+    more = (key for row in methods.values() for key in row if key.endswith(("_mean", "_std")))
+    return list(dict.fromkeys([*KEPT, *more]))
+
+
+def table_rows(methods: Mapping[str, Mapping[str, Any]], kept: Sequence[str] = KEPT) -> Iterator[list[Any]]:
     """The rows of comparison.csv: every method, followed by its alternative scores, one row each.
 
     >>> both = {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}
@@ -99,10 +114,10 @@ def table_rows(methods: Mapping[str, Mapping[str, Any]]) -> Iterator[list[Any]]:
     [['sage', 0.8], ['sage-dot', 0.7], ['sage-logistic', 0.8]]
     """
     for name, row in methods.items():
-        yield [name, *(row.get(key, "") for key in KEPT)]
+        yield [name, *(row.get(key, "") for key in kept)]
         shared = {key: row[key] for key in SHARED if key in row}
         for score, metrics in row.get("alternatives", {}).items():
-            yield [f"{name}-{score}", *({**shared, **metrics}.get(key, "") for key in KEPT)]
+            yield [f"{name}-{score}", *({**shared, **metrics}.get(key, "") for key in kept)]
 
 
 def failures(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -121,19 +136,24 @@ def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
     >>> other_scores({"m": {"alternatives": {"dot": {"auc_mean": 0.7}, "logistic": {"auc_mean": 0.8}}}, "other": {}})
     ['m, AUC by score: dot 0.7000, logistic 0.8000 (the table has the one that is better on validation)']
     """
+    from tapgnn.cli.results import titled
+
     lines = []
     for name, row in methods.items():
         if others := row.get("alternatives"):
-            listed = ", ".join(f"{score} {found['auc_mean']:.4f}" for score, found in others.items())
-            lines.append(f"{name}, AUC by score: {listed} (the table has the one that is better on validation)")
+            metric = next(key for key in MAIN if f"{key}_mean" in next(iter(others.values())))
+            listed = ", ".join(f"{score} {found[f'{metric}_mean']:.4f}" for score, found in others.items())
+            title = titled(metric)
+            lines.append(f"{name}, {title} by score: {listed} (the table has the one that is better on validation)")
     return lines
 
 
 def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
     """The results of all methods, and whether each one sees the history up to the query."""
-    from tapgnn.cli.results import method_table
+    from tapgnn.cli.results import BY_TEST, method_table
 
     columns = {key.removesuffix("_mean"): how for key, how in FIGURES.items()}
+    columns |= {f"{test}_ap": (f"AP {words}", ".4f") for test, words in BY_TEST.items()}
     caption = "\n".join([CAPTION, *other_scores(methods)])
     return method_table(methods, columns, caption, (HISTORY, {name: _history(row) for name, row in methods.items()}))
 

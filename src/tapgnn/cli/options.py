@@ -43,8 +43,14 @@ _training = functools.partial(option, rich_help_panel="Training")
 _detail = functools.partial(option, shown="from the preset", rich_help_panel="Model details")
 PROTOCOL = option(
     "NAME",
-    "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper.",
+    "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper. "
+    "tgb: of the Temporal Graph Benchmark, every destination ranked. dyglib: of DyGLib, with hidden nodes.",
     default="strict",
+)
+LAG = option(
+    "N",
+    "How many events the history of a query may be stale: it sees the batches of N events before its own.",
+    default=0,
 )
 SEEDS = option("N", "Number of runs, each with its own seed; the results are mean and standard deviation.", default=5)
 CONFIG = option(

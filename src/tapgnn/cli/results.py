@@ -21,6 +21,7 @@ from tapgnn.data.splits import split_strict
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation.harness import Evaluation
 from tapgnn.evaluation.metrics import sigmoid
+from tapgnn.evaluation.protocols import find_protocol
 from tapgnn.evaluation.questions import NAME, measure_trained, sample_embeddings
 from tapgnn.events import Events
 from tapgnn.report import Report, write_report
@@ -29,16 +30,34 @@ from tapgnn.training.classification import BUDGETS, Classification
 
 MOST_EVENTS = 50_000
 # The results that a report shows as the settings of the run.
-SETTINGS = ("protocol", "seeds", "params", "versions", "data_sha256")
+SETTINGS = ("protocol", "lag", "seeds", "params", "versions", "data_sha256")
 Rows = Mapping[str, Mapping[str, Any]]
 Columns = Mapping[str, tuple[str, str]]
-COLUMNS = {"auc": ("AUC", ".4f"), "ap": ("AP", ".4f"), "mrr": ("MRR", ".4f"), "hits10": ("hits@10", ".4f")}
+COLUMNS = {
+    "auc": ("AUC", ".4f"),
+    "ap": ("AP", ".4f"),
+    "mrr": ("MRR", ".4f"),
+    "hits10": ("hits@10", ".4f"),
+    "valid_mrr": ("validation MRR", ".4f"),
+    "valid_hits10": ("validation hits@10", ".4f"),
+}
 BY_TYPE = {
     "transductive_auc": ("seen nodes", ".4f"),
     "inductive_auc": ("unseen nodes", ".4f"),
     "historical_auc": ("historical", ".4f"),
     "inductive_negatives_auc": ("inductive", ".4f"),
 }
+# Shown with their standard deviation.
+SPREAD = ("auc", "mrr", "valid_mrr")
+# The tests of the protocol of DyGLib: the events, and the negatives.
+BY_TEST = {
+    "transductive_random": "random",
+    "transductive_historical": "historical",
+    "transductive_inductive": "inductive",
+    "inductive_random": "unseen: random",
+    "inductive_historical": "unseen: hist.",
+}
+TESTS = "random, historical, inductive: all events by the type of negatives; unseen: events with an unseen node alone"
 EXPLAINED = (
     "seen nodes: both nodes occur in training (transductive); unseen nodes: at least one does not (inductive); both "
     "with random negatives. historical: destinations of the source in training; inductive: those that occur only later"
@@ -69,6 +88,10 @@ def summaries(results: Mapping[str, Any]) -> dict[str, dict[str, float]]:
 def result_tables(title: str, rows: Rows) -> dict[str, Table]:
     """The tables of an evaluation by title: all events, and AUC by negative type if the protocol has several."""
     tables = {title: method_table(rows, COLUMNS), "AUC by negative type": method_table(rows, BY_TYPE, EXPLAINED)}
+    for metric in ("AP", "AUC"):
+        for prefix, part in (("", "test"), ("valid_", "validation")):
+            columns = {f"{prefix}{test}_{metric.lower()}": (words, ".4f") for test, words in BY_TEST.items()}
+            tables[f"{title}: {metric} by negative type, {part} events"] = method_table(rows, columns, TESTS)
     return {name: table for name, table in tables.items() if len(table.columns) > 1}
 
 
@@ -92,7 +115,7 @@ def method_table(
     for method, row in rows.items():
         cells = []
         for key, (_, form) in shown.items():
-            value, spread = mean_of(row, key), spread_of(row, key) if key == "auc" else 0.0
+            value, spread = mean_of(row, key), spread_of(row, key) if key in SPREAD else 0.0
             text = f"{value:{form}}" + (f" ±{spread:.4f}" if spread > 0 else "") if math.isfinite(value) else ""
             cells.append(f"[bold]{text}[/bold]" if value == best.get(key) else text)
         table.add_row(method, *cells, *([] if notes is None else [notes[1][method]]))
@@ -125,19 +148,44 @@ def classifier_verdict(found: Mapping[str, Any]) -> str:
     )
 
 
-def verdict(rows: Rows) -> str:
-    """The AUC of the model against the best trivial method, in one sentence."""
-    own = mean_of(rows[NAME], "auc")
-    trivial = {name: mean_of(row, "auc") for name, row in rows.items() if name != NAME}
+def verdict(rows: Rows, metric: str = "auc") -> str:
+    """A metric of the model against the best trivial method, in one sentence."""
+    own = mean_of(rows[NAME], metric)
+    trivial = {name: mean_of(row, metric) for name, row in rows.items() if name != NAME}
     rival = max(trivial, key=lambda name: trivial[name])
     gap = own - trivial[rival]
-    state, doubtful = standing(gap, *(spread_of(row, "auc") for row in (rows[NAME], rows[rival])))
+    state, doubtful = standing(gap, *(spread_of(row, metric) for row in (rows[NAME], rows[rival])))
+    found = f"{titled(metric)} {own:.4f}"
     if state == "level":
         cause = ": the difference is within the standard deviation over seeds" if doubtful else ""
-        return f"AUC {own:.4f}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
+        return f"{found}, level with the best trivial method, {rival} ({trivial[rival]:.4f}){cause}"
     word = "above" if gap > 0 else "below"
     end = "" if gap > 0 else ": on this log the trivial method is the better choice"
-    return f"AUC {own:.4f}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
+    return f"{found}, {abs(gap):.4f} {word} the best trivial method, {rival} ({trivial[rival]:.4f}){end}"
+
+
+def main_metric(results: Mapping[str, Any]) -> str:
+    """The metric that methods are compared by: of the test events, if there are any."""
+    main = find_protocol(results["protocol"]).main
+    return main if results["test_events"] else f"valid_{main}"
+
+
+def titled(metric: str) -> str:
+    """A metric in a sentence.
+
+    >>> titled("auc"), titled("valid_mrr"), titled("transductive_random_ap")
+    ('AUC', 'validation MRR', 'transductive random AP')
+    """
+    words = metric.replace("valid_", "validation_").split("_")
+    return " ".join(word.upper() if word in ("auc", "ap", "mrr") else word for word in words)
+
+
+def described(results: Mapping[str, Any]) -> str:
+    """The protocol of some results, with its lag and the number of events."""
+    part = "test" if results["test_events"] else "validation"
+    size = results["test_events"] or results["valid_events"]
+    lag = f", lag {results['lag']}" if results["lag"] else ""
+    return f"protocol {results['protocol']}{lag}, {size:,} {part} events"
 
 
 def report_evaluation(path: Path, log: Log, found: Evaluation, rows: Rows) -> None:
@@ -145,11 +193,12 @@ def report_evaluation(path: Path, log: Log, found: Evaluation, rows: Rows) -> No
     results = found.results
     count = len(results["seeds"])
     subtitle = (
-        f"Link prediction, protocol {results['protocol']}, {results['test_events']:,} test events, "
+        f"Link prediction, {described(results)}, "
         f"{count} seed{'s' * (count > 1)}{' (interrupted before the others)' if results['interrupted'] else ''}"
     )
+    period = "test" if results["test_events"] else "validation"
     labelled = _classification(results["classification"], found.classified)
-    _report(path, log, found, results, subtitle=subtitle, metrics=rows, classification=labelled)
+    _report(path, log, found, results, subtitle=subtitle, metrics=rows, period=period, classification=labelled)
 
 
 def report_fit(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
+from tapgnn.cli.options import LAG, PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
@@ -36,19 +36,27 @@ def evaluate(
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
     classify: bool | None = CLASSIFY,
+    lag: int = LAG,
+    test: bool = option(
+        "",
+        "Results on the validation events alone, to choose settings (tgb, dyglib).",
+        False,
+        "--test/--no-test",
+        default=True,
+    ),
     out: Path | None = option("FOLDER", f"Write {EVALUATION} and {REPORT} to this folder.", f"{FOLDER}/EVENTS"),
 ) -> None:
     """Train and test a model on a log, alongside the trivial methods.
 
     The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
-    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity and EdgeBank need
-    no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
+    the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity, EdgeBank and the
+    pair rules need no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
 
     With --classify, a classifier of the labels of events (such as fraud) is trained and tested on the same parts,
     beside simple rules and gradient-boosted trees; with --protocol paper it sees the two representations alone.
     """
     estimator = learning.estimator()
-    from tapgnn.cli.results import report_evaluation, result_tables, summaries, verdict
+    from tapgnn.cli.results import described, main_metric, report_evaluation, result_tables, summaries, verdict
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
@@ -59,14 +67,14 @@ def evaluate(
     opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
     with Screen(opening, estimator.epochs, seeds) as screen:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
-        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, wanted)  # type: ignore[arg-type]
+        options = {"lag": lag, "test": test, "classify": wanted}
+        found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, **options)  # type: ignore[arg-type]
     rows = summaries(found.results)
     if labelled := found.results["classification"]:
         _show_classification(log, labelled, output)
-    title = f"{log.title}, protocol {protocol}, {found.results['test_events']:,} test events"
-    for heading, table in result_tables(title, rows).items():
+    for heading, table in result_tables(f"{log.title}, {described(found.results)}", rows).items():
         output.show(heading, table)
-    say(verdict(rows))
+    say(verdict(rows, main_metric(found.results)))
     _offer(log, wanted)
     results = {"name": log.name, "simulated": log.simulated, **found.results}
     # Printed first, so that nothing is lost if a file cannot be written.

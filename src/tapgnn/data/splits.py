@@ -3,12 +3,14 @@
 `split_paper` is what was run for the paper: the cuts are at 70 % and 85 % of the *distinct timestamps*, and
 validation and test events that touch a node unseen in training are dropped. `split_strict` cuts by events, drops
 nothing, and distinguishes events that touch an unseen node (inductive) from the others (transductive).
+`split_quantiles` is that of the public boards; `split_hiding_nodes` also hides nodes from training.
 
 Invariant: every part shares the vocabulary object of the log, and no instant is in two parts.
 """
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +26,8 @@ Bools = NDArray[np.bool_]
 class Split:
     """The three parts of a log, and which later events touch a node unseen in training.
 
-    valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol.
+    valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol. `dropped` are
+    events of the time of training that are hidden from it.
     """
 
     train: Events
@@ -32,6 +35,7 @@ class Split:
     test: Events
     valid_inductive: Bools
     test_inductive: Bools
+    dropped: Events | None = None
 
 
 def split_paper(events: Events) -> Split:
@@ -79,6 +83,47 @@ def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0
     first = min(max(first, 1), instants - 2)
     second = min(max(second, first + 1), instants - 1)
     return _cut(events, int(borders[first]), int(borders[second]))
+
+
+def split_quantiles(events: Events) -> Split:
+    """Cut at the quantiles 0.70 and 0.85 of the times of the events; every event is kept, as on the public boards.
+
+    >>> log = Events.from_arrays(["a"] * 5, ["b"] * 5, [1.0, 2.0, 3.0, 4.0, 9.0])
+    >>> parts = split_quantiles(log)
+    >>> parts.train.time, parts.valid.time, parts.test.time
+    (array([1., 2., 3.]), array([4.]), array([9.]))
+    """
+    first, second = np.searchsorted(events.time, np.quantile(events.time, [0.70, 0.85]), side="right")
+    if not 0 < first < second < len(events):
+        raise EventError(
+            "a cut at the quantiles 0.70 and 0.85 of the times leaves a part without events; add events, or use the "
+            "strict protocol"
+        )
+    return _cut(events, int(first), int(second))
+
+
+def split_hiding_nodes(events: Events, share: float = 0.1, seed: int = 2020) -> Split:
+    """`split_quantiles`, with nodes of the later events hidden: training events that touch one are `dropped`.
+
+    As in DyGLib: their number is a share of all nodes of the log, and inductive events are those that touch a node
+    absent from what is left of training. The draw is its own, too: nodes are numbered from 1, by their ids where all
+    are integers, and `random` samples them in the order in which Python's set gives those of the later events.
+    """
+    split = split_quantiles(events)
+    ids = events.vocabulary.ids
+    numbers = np.array(ids) if all(isinstance(name, int) for name in ids) else np.arange(len(ids))
+    ends = [np.concatenate([getattr(part, end) for part in (split.valid, split.test)]) for end in ("src", "dst")]
+    sources, destinations = (set((1 + numbers[end]).tolist()) for end in ends)
+    later = tuple(sources.union(destinations))
+    nodes = len(np.unique(np.concatenate([events.src, events.dst])))
+    drawn = np.array(random.Random(seed).sample(later, min(int(share * nodes), len(later))), dtype=np.int64)
+    hidden = np.isin(1 + numbers, drawn)
+    hides = hidden[split.train.src] | hidden[split.train.dst]
+    train = split.train.take(~hides)
+    if not len(train):
+        raise EventError("no training events are left: each touches a hidden node; use the strict protocol")
+    valid_inductive, test_inductive = touches_unseen(split.valid, train), touches_unseen(split.test, train)
+    return Split(train, split.valid, split.test, valid_inductive, test_inductive, split.train.take(hides))
 
 
 def touches_unseen(events: Events, train: Events) -> Bools:

@@ -37,11 +37,13 @@ from tapgnn.data.schema import Schema
 from tapgnn.data.splits import Split
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
-from tapgnn.evaluation.protocols import Protocol, ProtocolName, find_protocol
+from tapgnn.evaluation.batches import Batches
+from tapgnn.evaluation.protocols import ProtocolName, find_protocol
 from tapgnn.evaluation.questions import (
     NAME,
     TRIVIAL,
     WINDOWED,
+    Assessment,
     Questions,
     Results,
     TrainedModel,
@@ -49,11 +51,13 @@ from tapgnn.evaluation.questions import (
     measure,
     sample_embeddings,
 )
-from tapgnn.events import Events, Floats, Ints, events_fingerprint
+from tapgnn.evaluation.ranking import Ranking
+from tapgnn.events import Events, Floats, events_fingerprint
 from tapgnn.training.classification import Classification, labelled_parts, train_classifier
 from tapgnn.training.classification_baselines import measure_baselines
 from tapgnn.training.link_prediction import Listener, TrainingProgress
 
+FORMS = {"pairs": Questions, "ranking": Ranking, "batches": Batches}
 NAMES = (NAME, *METHODS, WINDOWED)
 # Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
@@ -93,17 +97,31 @@ class TAPGNNMethod(TrainedModel):
 
 
 class SampledTAPGNN(TAPGNNMethod):
-    """Also keeps a sample of the embeddings along the test events."""
+    """Also gives a sample of its embeddings along events after the training."""
 
-    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] the same scores."""
-        self.sample = sample_embeddings(self.model, self.state, self.encoded(events))
-        return super().replay(events, src, dst, time)
+    def fit(self, train: Events, valid: Events) -> None:
+        """Train, and keep a copy of the state at the end of the training events."""
+        super().fit(train, valid)
+        self.trained = self.state.copy()
+
+    def sample(self, before: Events, events: Events) -> tuple[NDArray[np.float32], Floats]:
+        """z [n, d] of sources of these events and its times [n]; `before` lies between them and the training."""
+        state = self.trained.copy()
+        with torch.no_grad():
+            for piece in self.encoded(before).chunks(4_096):
+                _, state = self.model.advance(piece, state)
+        return sample_embeddings(self.model, state, self.encoded(events))
 
 
-def make_method(name: str, seed: int, window: float = 1.0, schema: Schema | None = None) -> Method:
+def make_method(name: str, seed: int, window: float = 1.0, schema: Schema | None = None, lag: int = 0) -> Method:
     """A new method by its name, TAP-GNN included; `window` is that of windowed EdgeBank."""
-    return TAPGNNMethod(seed, schema=schema) if name == NAME else make_baseline(name, seed, window)
+    params = with_lag({}, TAPGNN(), lag)
+    return TAPGNNMethod(seed, schema=schema, **params) if name == NAME else make_baseline(name, seed, window)
+
+
+def with_lag(params: dict[str, Any], estimator: TAPGNN, lag: int) -> dict[str, Any]:
+    """The parameters, with the lag of the test for the training, where the estimator has one."""
+    return {**params, "lag": lag} if "lag" in estimator.get_params() else params
 
 
 def with_dense_features(split: Split, schema: Schema | None = None) -> Split:
@@ -153,8 +171,11 @@ def compare(
     listener: Callable[[RunProgress], None] | None = None,
     make: Maker | None = None,
     schema: Schema | None = None,
+    lag: int = 0,
 ) -> dict[str, Any]:
     """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
+
+    With a lag, the history of a query is stale by up to so many events (`tapgnn.evaluation.lag`).
 
     New processes import the calling script, which must keep its own work under `if __name__ == "__main__"`. `make`
     builds your own methods from name and seed, and must be importable.
@@ -164,15 +185,17 @@ def compare(
     if seeds < 1 or threads < 1:
         raise ConfigError(f"seeds and threads must be at least 1, not {seeds} and {threads}")
 
-    def run(name: str, questions: Questions) -> Run:
-        build = make or partial(make_method, window=questions.window, schema=schema)
+    def run(name: str, questions: Assessment) -> Run:
+        build = make or partial(make_method, window=questions.window, schema=schema, lag=lag)
         return run_in_subprocess(measured, build, name, questions, threads=threads, preload=__name__)
 
     split = with_dense_features(rules.split(events), schema)
-    runs, interrupted = _run_all(split, rules, names, range(seeds), run, listener)
+    assessments = partial(FORMS[rules.form], split, rules, lag=lag)
+    runs, interrupted = _run_all(assessments, names, range(seeds), run, listener)
     return {
         "methods": {name: summary(found) for name, found in runs.items()},
         "protocol": protocol,
+        "lag": lag,
         "seeds": sorted({run["seed"] for found in runs.values() for run in found}),
         "interrupted": interrupted,
         "versions": {**versions(), "threads": str(threads)},
@@ -185,7 +208,7 @@ def compare(
     }
 
 
-def measured(make: Maker, name: str, questions: Questions) -> Run:
+def measured(make: Maker, name: str, questions: Assessment) -> Run:
     """The work of a subprocess: build the method, measure it, and add its memory."""
     method = make(name, questions.seed)
     before = peak_mb()
@@ -201,10 +224,14 @@ def evaluate(
     listener: SeedListener | None = None,
     schema: Schema | None = None,
     nodes: NodeTable | None = None,
+    lag: int = 0,
+    test: bool = True,
     classify: bool = False,
 ) -> Evaluation:
     """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods.
 
+    With a lag, the history of a query is stale by up to so many events (`tapgnn.evaluation.lag`), in training as well.
+    Without `test`, the test events are left alone; only protocols with results on the validation events allow it.
     With `classify` each model also gets a classifier of event labels on the same parts, which learns from facts of the
     events, or under the paper's protocol from representations; simple rules and boosted trees stand beside the first.
     """
@@ -219,16 +246,18 @@ def evaluate(
     references: dict[str, dict[str, float]] = {}
     samples: list[tuple[NDArray[np.float32], Floats]] = []
 
-    def run(name: str, questions: Questions) -> Run:
+    def run(name: str, questions: Assessment) -> Run:
         seed = questions.seed
         told = None if listener is None else partial(listener, seed)
-        params = {**estimator.get_params(), "seed": seed}
+        params = {**with_lag(estimator.get_params(), estimator, lag), "seed": seed}
         model = SampledTAPGNN(**params, listener=told, schema=schema, nodes=nodes) if name == NAME else None
         found = measure(model or make_baseline(name, seed, questions.window), questions)
         first.setdefault(name, found)
         if model is None:
             return found.metrics
-        samples.append(model.sample)
+        if not samples:
+            before, last = (split.valid, split.test) if test else (split.valid.slice(0, 0), split.valid)
+            samples.append(model.sample(before, last))
         history.extend({"seed": seed, **point} for point in model.estimator.history_.points)
         if classify:
             encoded = model.encoded(events)
@@ -236,10 +265,11 @@ def evaluate(
             if not references:
                 measured = measure_baselines(model.model, encoded, seed, rules.split)
                 references.update({name: asdict(reference) for name, reference in measured.items()})
-        return {"valid_auc": found.details["valid_auc"], **found.metrics}
+        return {**found.metrics, "valid_auc": found.details["valid_auc"]}
 
     split, names = rules.split(events), (NAME, *TRIVIAL)
-    runs, interrupted = _run_all(split, rules, names, range(estimator.seed, estimator.seed + seeds), run)
+    assessments = partial(FORMS[rules.form], split, rules, lag=lag, test=test)
+    runs, interrupted = _run_all(assessments, names, range(estimator.seed, estimator.seed + seeds), run)
     complete = min(len(runs.get(name, [])) for name in names)
     if not complete:
         raise KeyboardInterrupt
@@ -248,13 +278,16 @@ def evaluate(
     done = [run["seed"] for run in own]
     results = {
         "protocol": protocol,
+        "lag": lag,
         "seeds": done,
         "interrupted": interrupted,
         **rows.pop(NAME),
         "baselines": rows,
         "runs": own,
         "classification": _classification(classified[:complete], done, references) if classify else None,
-        "test_events": len(split.test),
+        "train_events": len(split.train),
+        "valid_events": len(split.valid),
+        "test_events": len(split.test) if test else 0,
         "params": estimator.get_params(),
         "versions": versions(),
         "data_sha256": events_fingerprint(events),
@@ -273,11 +306,10 @@ def _classification(
 
 
 def _run_all(
-    split: Split,
-    protocol: Protocol,
+    assessments: Callable[..., Assessment],
     names: Sequence[str],
     seeds: range,
-    run: Callable[[str, Questions], Run],
+    run: Callable[[str, Assessment], Run],
     listener: Callable[[RunProgress], None] | None = None,
 ) -> tuple[dict[str, list[Run]], bool]:
     """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
@@ -286,7 +318,7 @@ def _run_all(
     place, total = 0, len(seeds) * len(names)
     try:
         for seed in seeds:
-            questions = Questions(split, protocol, seed)
+            questions = assessments(seed=seed)
             for name in names:
                 place += 1
                 tell(RunProgress(name, seed, place, total))

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tapgnn.errors import QueryError
-from tapgnn.events import Floats, Ints
+from tapgnn.events import Bools, Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -131,8 +131,10 @@ def best_threshold(labels: ArrayLike, scores: ArrayLike) -> float:
     return float(0.5 * (lowest + below) if np.isfinite(lowest) and np.isfinite(below) else lowest)
 
 
-def ranks(positive: ArrayLike, negative: ArrayLike) -> Floats:
+def ranks(positive: ArrayLike, negative: ArrayLike, among: Bools | None = None) -> Floats:
     """[E] the rank of each positive score [E] among its own negatives [E, n], ties at the mean of their places.
+
+    `among` [E, n] says which of the negatives count; by default all.
 
     >>> ranks([0.5, 0.5], [[0.1, 0.2], [0.5, 0.9]])
     array([1. , 2.5])
@@ -141,19 +143,30 @@ def ranks(positive: ArrayLike, negative: ArrayLike) -> Floats:
     others = _finite_or_infinite(negative)
     if own.ndim != 1 or others.ndim != 2 or len(others) != len(own) or not others.size:
         raise QueryError(f"expected positives [E] and negatives [E, n], not shapes {own.shape} and {others.shape}")
-    above = (others > own[:, None]).sum(axis=1)
-    at_least = (others >= own[:, None]).sum(axis=1)
+    counted = True if among is None else among
+    above = ((others > own[:, None]) & counted).sum(axis=1)
+    at_least = ((others >= own[:, None]) & counted).sum(axis=1)
     return np.asarray(0.5 * (above + at_least) + 1.0)
 
 
 def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
     """Mean reciprocal rank of positives [E] among their negatives [E, n]."""
-    return float((1.0 / ranks(positive, negative)).mean())
+    return mrr_of(ranks(positive, negative))
+
+
+def mrr_of(places: Floats) -> float:
+    """Mean reciprocal of ranks [E]."""
+    return float((1.0 / places).mean())
 
 
 def hits(positive: ArrayLike, negative: ArrayLike, k: int = 10) -> float:
     """The share of positives [E] that stand among the first k of themselves and their negatives [E, n]."""
-    return float((ranks(positive, negative) <= k).mean())
+    return hits_of(ranks(positive, negative), k)
+
+
+def hits_of(places: Floats, k: int) -> float:
+    """The share of ranks [E] up to k."""
+    return float((places <= k).mean())
 
 
 def auc_along_time(labels: ArrayLike, scores: ArrayLike, time: ArrayLike, bins: int = 10) -> TimeCurve:

@@ -12,6 +12,7 @@ strictly before t, and the seed alone decides the negatives.
 from __future__ import annotations
 
 import time
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -25,16 +26,27 @@ from tapgnn.baselines.method import Clock, Details
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, touches_unseen
-from tapgnn.errors import QueryError
+from tapgnn.errors import ConfigError, QueryError
+from tapgnn.evaluation.lag import replay_with_lag
 from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
 from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State
-from tapgnn.training.stream_scoring import represent_along, score_along
+from tapgnn.training.stream_scoring import rank_along, rank_candidates, represent_along, score_along
 
 NAME = "tapgnn"
 WINDOWED = "edgebank-window"
-TRIVIAL = ("recency", "recency-destination", "popularity", "edgebank", WINDOWED)
+TRIVIAL = (
+    "recency",
+    "recency-destination",
+    "popularity",
+    "edgebank",
+    WINDOWED,
+    "pair-recency",
+    "pair-recency-both",
+    "pair-count",
+    "pair-then-node",
+)
 
 
 @dataclass(frozen=True)
@@ -55,43 +67,69 @@ class Results:
         return {**self.metrics, **self.costs, **{name: value for name, value in more.items() if value}}
 
 
-class Questions:
-    """The questions of one seed, all in one list.
+class Assessment(ABC):
+    """How the methods of one seed are tested: parts of a split, rules, and how stale the history of a query may be."""
 
-    src, dst, time [Q]: the test events (at most `most` of them, spread evenly), then for each type of negatives its
-    [E, n] block, row by row. labels [2 E] are those of the rows `first`: the test events and their first negatives.
-    """
-
-    def __init__(self, split: Split, protocol: Protocol, seed: int, most: int | None = None) -> None:
-        self.split, self.protocol, self.seed = split, protocol, seed
-        chosen = spread(len(split.test), len(split.test) if most is None else most)
-        test, self.unseen = split.test.take(chosen), split.test_inductive[chosen]
-        draw = partial(sample_negatives, test, split.train, seed=seed)
-        later = split.valid.append(test) if "inductive" in protocol.negatives else None
-        blocks = [draw(kind, evaluation=later).dst for kind in protocol.negatives]
-        if protocol.ranked:
-            blocks.append(draw("random", protocol.ranked, purpose="ranking").dst)
-        counts = [1, *(block.shape[1] for block in blocks)]
-        self.size = len(test)
-        self.src, self.time = (np.concatenate([np.repeat(x, n) for n in counts]) for x in (test.src, test.time))
-        self.dst = np.concatenate([test.dst, *(block.ravel() for block in blocks)])
-        self.first, self.labels = slice(0, 2 * self.size), np.repeat([1, 0], self.size)
-        self.threshold_dst: Ints | None = None
-        if protocol.threshold == "validation":
-            self.threshold_dst = sample_negatives(split.valid, split.train, seed=seed, purpose="threshold").dst[:, 0]
+    def __init__(self, split: Split, protocol: Protocol, seed: int, lag: int = 0, test: bool = True) -> None:
+        if lag < 0:
+            raise ConfigError(f"the lag must be a number of events, 0 or more, not {lag}")
+        self.split, self.protocol, self.seed, self.lag = split, protocol, seed, lag
+        self.parts = ("valid", "test") if test else ("valid",)
 
     @property
     def window(self) -> float:
         """How far back windowed EdgeBank looks: as far as the test is long."""
         return float(self.split.test.time[-1] - self.split.test.time[0]) or 1.0
 
+    @abstractmethod
+    def ask(self, method: Method) -> Results:
+        """The results of a method that has observed the training events; it then has observed all parts."""
+
+
+class Questions(Assessment):
+    """The questions of one seed, all in one list.
+
+    src, dst, time [Q]: the test events (at most `most` of them, spread evenly), then for each type of negatives its
+    [E, n] block, row by row. labels [2 E] are those of the rows `first`: the test events and their first negatives.
+    """
+
+    def __init__(
+        self,
+        split: Split,
+        protocol: Protocol,
+        seed: int,
+        lag: int = 0,
+        test: bool = True,
+        most: int | None = None,
+    ) -> None:
+        super().__init__(split, protocol, seed, lag)
+        if not test:
+            raise ConfigError(
+                "only the protocols tgb and dyglib have results on the validation events; leave out --no-test"
+            )
+        chosen = spread(len(split.test), len(split.test) if most is None else most)
+        events, self.unseen = split.test.take(chosen), split.test_inductive[chosen]
+        draw = partial(sample_negatives, events, split.train, seed=seed)
+        later = split.valid.append(events) if "inductive" in protocol.negatives else None
+        blocks = [draw(kind, evaluation=later).dst for kind in protocol.negatives]
+        if protocol.ranked:
+            blocks.append(draw("random", protocol.ranked, purpose="ranking").dst)
+        counts = [1, *(block.shape[1] for block in blocks)]
+        self.size = len(events)
+        self.src, self.time = (np.concatenate([np.repeat(x, n) for n in counts]) for x in (events.src, events.time))
+        self.dst = np.concatenate([events.dst, *(block.ravel() for block in blocks)])
+        self.first, self.labels = slice(0, 2 * self.size), np.repeat([1, 0], self.size)
+        self.threshold_dst: Ints | None = None
+        if protocol.threshold == "validation":
+            self.threshold_dst = sample_negatives(split.valid, split.train, seed=seed, purpose="threshold").dst[:, 0]
+
     def ask(self, method: Method) -> Results:
         """The results of a method that has observed the training events; it then has observed all."""
         threshold = self._observe_validation(method)
         start = time.perf_counter()
-        scores = method.replay(self.split.test, self.src, self.dst, self.time)
+        scores = replay_with_lag(method, self.split.test, self.src, self.dst, self.time, self.lag)
         cost = {"query_ms": 1e3 * (time.perf_counter() - start) / len(scores)}
-        metrics = self.metrics(_checked(method, scores), threshold)
+        metrics = self.metrics(checked(method, scores), threshold)
         return Results(metrics, cost, self.labels, scores[self.first], self.time[self.first])
 
     def _observe_validation(self, method: Method) -> float | None:
@@ -101,7 +139,8 @@ class Questions:
             method.observe(valid)
             return method.threshold
         src, dst, when = np.tile(valid.src, 2), np.concatenate([valid.dst, self.threshold_dst]), np.tile(valid.time, 2)
-        return best_threshold(np.repeat([1, 0], len(valid)), _checked(method, method.replay(valid, src, dst, when)))
+        scores = checked(method, replay_with_lag(method, valid, src, dst, when, self.lag))
+        return best_threshold(np.repeat([1, 0], len(valid)), scores)
 
     def metrics(self, scores: Floats, threshold: float | None = None) -> dict[str, float]:
         """Every metric of the protocol from scores [Q]; accuracy where there is a threshold."""
@@ -124,7 +163,7 @@ class Questions:
         return found
 
 
-def measure(method: Method, questions: Questions) -> Results:
+def measure(method: Method, questions: Assessment) -> Results:
     """Fit, ask and measure one method."""
     start, busy = time.perf_counter(), time.process_time()
     method.fit(questions.split.train, questions.split.valid)
@@ -135,7 +174,8 @@ def measure(method: Method, questions: Questions) -> Results:
     return replace(found, costs={**found.costs, **costs}, details=method.details(), alternatives=alternatives)
 
 
-def _checked(method: Method, scores: Floats) -> Floats:
+def checked(method: Method, scores: Floats) -> Floats:
+    """The scores of a method; NaN is an error."""
     if np.isnan(scores).any():
         raise QueryError(f"{method.name} returned {int(np.isnan(scores).sum())} NaN scores; its training failed")
     return scores
@@ -187,6 +227,19 @@ class TrainedModel(Method):
         self._clock.advance(events)
         return scores
 
+    def score_candidates(self, src: Ints, candidates: Ints, time: Floats) -> Floats:
+        """[Q, n] the same logits, every source being described once."""
+        self._clock.check(time)
+        found = rank_candidates(self.model, self.state, self._rows(src), self._rows(candidates), time)
+        return np.asarray(found.double().numpy(force=True))
+
+    def replay_candidates(self, events: Events, src: Ints, candidates: Ints, time: Floats) -> Floats:
+        """[Q, n] the same along the stream."""
+        encoded, rows = self.encoded(events), self._rows(candidates)
+        scores, self.state = rank_along(self.model, self.state, encoded, self._rows(src), rows, time)
+        self._clock.advance(events)
+        return scores
+
     def _rows(self, rows: Ints) -> Ints:
         """-1 where the vocabulary has no such row."""
         return np.where(rows < len(self.model.vocabulary), rows, -1)
@@ -205,7 +258,7 @@ def measure_trained(
     The state has observed the events `seen`, and is left as it is. Events are given as the model takes them.
     """
     split = Split(seen, later.slice(0, 0), later, np.zeros(0, dtype=bool), touches_unseen(later, seen))
-    questions = Questions(split, PROTOCOLS[protocol], seed, most)
+    questions = Questions(split, PROTOCOLS[protocol], seed, most=most)
     trivial = {name: make_baseline(name, seed, questions.window) for name in TRIVIAL}
     methods = {NAME: TrainedModel(model, state.copy()), **trivial}
     return {name: measure(method, questions) for name, method in methods.items()}

@@ -18,6 +18,10 @@ _METHODS = {
     "popularity": "how many events the destination received so far",
     "edgebank": "whether the pair has interacted before",
     "edgebank-window": "whether the pair has interacted within a time window",
+    "pair-recency": "how recently the source had an event with the destination",
+    "pair-recency-both": "how recently the pair had an event, in either direction",
+    "pair-count": "how many events the source had with the destination",
+    "pair-then-node": "how recently the pair had an event; below all pairs that had one, how recently the destination",
 }
 _NEGATIVE_TYPES = {
     "transductive_auc": "AUC, seen nodes",

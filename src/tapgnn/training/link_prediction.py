@@ -26,7 +26,7 @@ from torch.nn.functional import softplus
 from tapgnn.data.negatives import NegativeSampler, rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.evaluation.metrics import auc
-from tapgnn.events import Events, Ints
+from tapgnn.events import Bools, Events, Ints
 from tapgnn.model import Model, Past, State, Trace
 from tapgnn.training.interruption import Interruption
 from tapgnn.training.negative_mixture import Drawn, NegativeMixture
@@ -258,9 +258,9 @@ def link_loss(model: Model, trace: Trace, events: Events, drawn: Drawn, cold_wei
     weight[1:] /= count
     weight[1:, size:] = 0.0
     # Events of which nothing counts are not even scored.
-    scored = weight.any(axis=0)
+    scored: Bools = np.asarray(weight.any(axis=0))
     logits = model.link_rows(past.take(np.tile(scored, 2 + count)).tensors(), int(scored.sum()))
-    logits, own = logits.unflatten(0, (1 + count, -1)), int(scored[:size].sum())
+    logits, own = logits.view(1 + count, -1, logits.shape[1]), int(scored[:size].sum())
     weights, happened = torch.from_numpy(weight[:, scored]).to(logits), torch.zeros(logits.shape[:2], dtype=torch.bool)
     happened[0, :own] = True
     shift = torch.from_numpy(drawn.shift[:, scored[:size]]).to(logits)

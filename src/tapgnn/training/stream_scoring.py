@@ -14,6 +14,8 @@ from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 
 CHUNK = 2_048
+# Candidates that are described at once; measured: more of them are slower.
+BLOCK = 8_192
 Answer = Callable[[State | Trace, Ints], Tensor]
 
 
@@ -49,6 +51,32 @@ def score_along(
         return model.score(where, src[rows], dst[rows], time[rows])
 
     return scores, ask_along(model, state, events, time, answer, scores, chunk)
+
+
+def rank_along(
+    model: Model, state: State, events: Events, src: Ints, candidates: Ints, time: Floats, chunk: int = CHUNK
+) -> tuple[NDArray[np.float64], State]:
+    """Logits [Q, n] of each source [Q] with each of its candidates [Q, n] along a stream, and the state at its end."""
+    scores = np.empty(candidates.shape)
+
+    def answer(where: State | Trace, rows: Ints) -> Tensor:
+        return rank_candidates(model, where, src[rows], candidates[rows], time[rows])
+
+    return scores, ask_along(model, state, events, time, answer, scores, chunk)
+
+
+@torch.no_grad()
+def rank_candidates(model: Model, where: State | Trace, src: Ints, candidates: Ints, time: Floats) -> Tensor:
+    """Logits [Q, n]; every source is described once, and few rows at a time, so that they stay in the cache."""
+    count = candidates.shape[1]
+    found = []
+    for start in range(0, len(src), max(1, BLOCK // max(count, 1))):
+        rows = slice(start, start + max(1, BLOCK // max(count, 1)))
+        left = len(src[rows])
+        node = np.concatenate([src[rows], candidates[rows].T.ravel()])
+        past = model.past(where, node, np.tile(time[rows], 1 + count))
+        found.append(model.link(past, left).reshape(count, left).T)
+    return torch.cat(found) if found else torch.empty(candidates.shape)
 
 
 def represent_along(

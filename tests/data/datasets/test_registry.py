@@ -5,6 +5,7 @@ import os
 import re
 import sys
 
+import numpy as np
 import pytest
 
 from tapgnn import Events
@@ -175,7 +176,9 @@ def test_the_checksum_of_a_download_is_that_of_the_file_as_it_is_served(data_fol
     assert file_sha256(data_folder / "fb-forum.networkrepository.edges") == DATASETS["fb-forum"].sha256
 
 
-def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):
+def test_tgb_without_its_package_or_files_is_one_line(monkeypatch, tmp_path):
+    monkeypatch.delenv("TAPGNN_DATA", raising=False)
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path))
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "tgb.linkproppred.dataset", None)
         with pytest.raises(DatasetError, match="needs the package py-tgb"):
@@ -186,6 +189,18 @@ def test_tgb_without_its_package_or_files_is_one_line(monkeypatch):
             read_tgb(name, root="no-such-folder")
         with pytest.raises(DatasetError, match=rf"{name}.* does not exist; download it with py-tgb"):
             load_dataset(name)
+
+
+def test_tgb_data_is_the_registered_data_set_with_its_events_where_its_files_are_missing(monkeypatch, data_folder):
+    monkeypatch.setenv("TAPGNN_DATA", str(data_folder))
+    monkeypatch.setattr("tapgnn.data.datasets.registry.has_tgb", lambda name: False)
+    plain, found = load_dataset("wikipedia"), load_dataset("tgbl-wiki")
+    assert dataset_path("tgbl-wiki") == dataset_path("wikipedia")
+    for column in ("src", "dst", "time"):
+        np.testing.assert_array_equal(getattr(found, column), getattr(plain, column))
+    assert sum(len(chunk) for chunk in stream_dataset("tgbl-wiki", 50_000)) == len(plain)
+    with pytest.raises(DatasetError, match="tgbl-coin"):
+        load_dataset("tgbl-coin")
 
 
 def test_tgb_files_are_read_through_its_package(tmp_path, monkeypatch):
@@ -204,6 +219,7 @@ def test_tgb_files_are_read_through_its_package(tmp_path, monkeypatch):
     }
     monkeypatch.setattr("tapgnn.data.datasets.registry.read_tgb", functools.partial(read_tgb, root=root))
     monkeypatch.setattr("tapgnn.data.datasets.registry.tgb_file", lambda name: file)
+    monkeypatch.setattr("tapgnn.data.datasets.registry.has_tgb", lambda name: True)
     assert load_dataset("tgbl-wiki").time.tolist() == [3.0, 5.0, 9.0]
     assert [len(chunk) for chunk in stream_dataset("tgbl-wiki", 2)] == [2, 1]
     monkeypatch.undo()

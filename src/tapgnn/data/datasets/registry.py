@@ -18,7 +18,7 @@ from typing import Unpack
 
 import pooch
 
-from tapgnn.data.datasets.tgb import is_tgb, read_tgb, tgb_file
+from tapgnn.data.datasets.tgb import SAME_EVENTS, has_tgb, is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.data.schema import Schema
 from tapgnn.errors import DatasetError
@@ -126,9 +126,16 @@ def missing_folder() -> str:
     return f"TAPGNN_DATA is set to {given}, which is not a folder" if given and not Path(given).is_dir() else ""
 
 
+def registered_name(name_or_path: str | Path) -> str:
+    """The name itself; that of the registered data set with the same events, if only this one is on this machine."""
+    text = str(name_or_path)
+    twin = SAME_EVENTS.get(text)
+    return twin if twin and not Path(text).exists() and not has_tgb(text) and find_dataset(twin) else text
+
+
 def dataset_path(name_or_path: str | Path) -> Path:
     """The file that a user means: a path, or the name of a data set that is on this machine."""
-    text = str(name_or_path)
+    text = registered_name(name_or_path)
     if text not in DATASETS:
         path = Path(name_or_path)
         if path.exists() or path.suffix or len(path.parts) > 1:
@@ -148,12 +155,13 @@ def dataset_path(name_or_path: str | Path) -> Path:
 def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a file, or a registered data set by its name; `options` are those of `read_events`.
 
-    A data set of the Temporal Graph Benchmark, such as 'tgbl-wiki', is read from the files of `py-tgb`.
+    A data set of the Temporal Graph Benchmark, such as 'tgbl-wiki', is read from the files of `py-tgb`, or from the
+    registered data set that has its events.
     """
-    path = dataset_path(name_or_path)
-    if is_tgb(str(name_or_path)) and path != Path(name_or_path):
-        return _from_tgb(str(name_or_path), options)
-    entry = _verified(name_or_path, path)
+    path, name = dataset_path(name_or_path), registered_name(name_or_path)
+    if is_tgb(name) and path != Path(name):
+        return _from_tgb(name, options)
+    entry = _verified(name, path)
     events = read_events(path, **options)
     _check_count(entry, path, len(events))
     return events
@@ -161,11 +169,11 @@ def load_dataset(name_or_path: str | Path, **options: Unpack[ReadOptions]) -> Ev
 
 def stream_dataset(name_or_path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
     """`load_dataset` in chunks, as `read_chunks` cuts them; a Temporal Graph Benchmark data set is held in memory."""
-    path = dataset_path(name_or_path)
-    if is_tgb(str(name_or_path)) and path != Path(name_or_path):
-        yield from _from_tgb(str(name_or_path), options).chunks(size)
+    path, name = dataset_path(name_or_path), registered_name(name_or_path)
+    if is_tgb(name) and path != Path(name):
+        yield from _from_tgb(name, options).chunks(size)
         return
-    entry, count = _verified(name_or_path, path), 0
+    entry, count = _verified(name, path), 0
     for chunk in read_chunks(path, size, **options):
         count += len(chunk)
         yield chunk

@@ -1,4 +1,8 @@
-"""The Temporal Graph Benchmark: its data sets by name (tgbl-wiki, tgbn-trade, ...), from the files of `py-tgb`."""
+"""The Temporal Graph Benchmark: its data sets by name (tgbl-wiki, tgbn-trade, ...), from the files of `py-tgb`.
+
+Of a few the events are a registered data set, which stands in where `py-tgb` or its files are missing: the features of
+the events are then those that the registered file has.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +16,8 @@ from tapgnn.errors import DatasetError
 from tapgnn.events import Events
 from tapgnn.vocabulary import Vocabulary
 
+# Data sets with the events of a registered one: the same ids, times and order.
+SAME_EVENTS = {"tgbl-wiki": "wikipedia"}
 _LOADERS = {
     "tgbl-": ("tgb.linkproppred.dataset", "LinkPropPredDataset"),
     "tgbn-": ("tgb.nodeproppred.dataset", "NodePropPredDataset"),
@@ -43,6 +49,14 @@ def read_tgb(name: str, *, root: str = "datasets", vocabulary: Vocabulary | None
     return Events.from_arrays(
         columns["sources"], columns["destinations"], columns["timestamps"], vocabulary=vocabulary, columns=named
     )
+
+
+def has_tgb(name: str) -> bool:
+    """Whether `py-tgb` and its file of this data set are on this machine."""
+    try:
+        return tgb_file(name).is_file()
+    except DatasetError:
+        return False
 
 
 def tgb_file(name: str, root: str = "datasets") -> Path:

@@ -1,0 +1,109 @@
+"""Ranking: every event among all possible destinations, as the Temporal Graph Benchmark has it.
+
+    candidates   all nodes from the least to the greatest destination of the log, by id; where ids are not all integers,
+                 the destinations themselves
+    negatives    the candidates but the destinations of the same source and time in the same part
+    MRR          mean over the events of 1 / rank, the rank as in `metrics`
+
+Validation events are ranked before the test events, and no number is drawn but those of the curves of a report. Memory
+does not grow with events times candidates: scores come in blocks.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+
+from tapgnn.baselines import Method
+from tapgnn.data.negatives import rng_for
+from tapgnn.data.splits import Split
+from tapgnn.errors import EventError
+from tapgnn.evaluation.lag import rank_with_lag
+from tapgnn.evaluation.metrics import hits_of, mrr_of, ranks
+from tapgnn.evaluation.protocols import Protocol
+from tapgnn.evaluation.questions import Assessment, Results, checked
+from tapgnn.events import Bools, Events, Floats, Ints
+from tapgnn.vocabulary import Vocabulary
+
+
+class Ranking(Assessment):
+    """The validation and test events among their candidates; without `test`, the validation events alone."""
+
+    def __init__(self, split: Split, protocol: Protocol, seed: int, lag: int = 0, test: bool = True) -> None:
+        super().__init__(split, protocol, seed, lag, test)
+        self.pool = destination_range(split)
+
+    def ask(self, method: Method) -> Results:
+        """MRR and hits@10 of a method that has observed the training events, by part."""
+        metrics: dict[str, float] = {}
+        for part in self.parts:
+            events, start = getattr(self.split, part), time.perf_counter()
+            places, own, other = self._rank(method, events)
+            cost = {"query_ms": 1e3 * (time.perf_counter() - start) / (len(events) * len(self.pool))}
+            prefix = "" if part == "test" else "valid_"
+            metrics |= {f"{prefix}mrr": mrr_of(places), f"{prefix}hits10": hits_of(places, 10)}
+        labels, scores = np.repeat([1, 0], len(events)), np.concatenate([own, other])
+        return Results(metrics, cost, labels, scores, np.tile(events.time, 2))
+
+    def _rank(self, method: Method, events: Events) -> tuple[Floats, Floats, Floats]:
+        """[E] the ranks of the events, their scores, and those of one random negative of each."""
+        place = np.searchsorted(self.pool, events.dst)
+        excluded = same_source_and_time(events)
+        chance = rng_for(self.seed, "test").random(len(events))
+        candidates = np.broadcast_to(self.pool, (len(events), len(self.pool)))
+        found = np.empty((3, len(events)))
+        for rows, scores in rank_with_lag(method, events, candidates, self.lag):
+            own = checked(method, scores)[np.arange(len(rows)), place[rows]]
+            negative = self._negatives(rows, place, excluded)
+            # The row of an event without negatives gives its own score.
+            nth = (chance[rows] * negative.sum(axis=1)).astype(np.int64)
+            other = scores[np.arange(len(rows)), (negative.cumsum(axis=1) > nth[:, None]).argmax(axis=1)]
+            found[:, rows] = ranks(own, scores, negative), own, np.where(negative.any(axis=1), other, own)
+        return found[0], found[1], found[2]
+
+    def _negatives(self, rows: Ints, place: Ints, excluded: tuple[Ints, Ints]) -> Bools:
+        """[B, C] which candidates are negatives of these events, whose rows ascend."""
+        event, other = excluded
+        negative = np.ones((len(rows), len(self.pool)), dtype=bool)
+        which = np.searchsorted(rows, event)
+        mine = (which < len(rows)) & (rows[np.minimum(which, len(rows) - 1)] == event)
+        negative[which[mine], place[other[mine]]] = False
+        return negative
+
+
+def destination_range(split: Split) -> Ints:
+    """[C] the rows that may be the destination of an event, ascending; see the module."""
+    whole = [part for part in (split.train, split.dropped, split.valid, split.test) if part is not None]
+    met = np.unique(np.concatenate([part.dst for part in whole]))
+    ids = integer_ids(split.train.vocabulary)
+    if ids is None:
+        return met
+    found = np.flatnonzero((ids >= ids[met].min()) & (ids <= ids[met].max()))
+    if len(found) < 2:
+        raise EventError("there is one possible destination only; ranking needs at least two")
+    return found
+
+
+def integer_ids(vocabulary: Vocabulary) -> Ints | None:
+    """[N] the ids, where all are integers."""
+    ids = list(vocabulary.ids)
+    return np.array(ids, dtype=np.int64) if all(isinstance(name, int) for name in ids) else None
+
+
+def same_source_and_time(events: Events) -> tuple[Ints, Ints]:
+    """Pairs [P] of an event and another (or itself) of the same source and time, by the first.
+
+    >>> log = Events.from_arrays(["a", "a", "b"], ["x", "y", "x"], [1.0, 1.0, 1.0])
+    >>> same_source_and_time(log)
+    (array([0, 0, 1, 1, 2]), array([0, 1, 0, 1, 2]))
+    """
+    order = np.lexsort((np.arange(len(events)), events.src, events.time))
+    changes = (np.diff(events.src[order]) != 0) | (np.diff(events.time[order]) != 0)
+    start = np.concatenate([[0], np.flatnonzero(changes) + 1])
+    size = np.diff(np.append(start, len(order)))
+    group = np.empty(len(order), dtype=np.int64)
+    group[order] = np.repeat(np.arange(len(start)), size)
+    count = size[group]
+    step = np.arange(count.sum()) - np.repeat(np.cumsum(count) - count, count)
+    return np.repeat(np.arange(len(order)), count), order[np.repeat(start[group], count) + step]
