@@ -358,9 +358,10 @@ def test_tapgnn_encodes_the_columns_itself(log):
 
 
 def test_the_names_are_those_of_the_field_and_each_builds_its_method():
-    wanted = "tapgnn node2vec graphsage graphsage-star ctdne htne tnode tgat tdgnn jodie tgn dyrep"
-    trivial = {"recency", "recency-destination", "popularity", "edgebank", "edgebank-window"}
-    assert set(NAMES) == {*wanted.split(), *trivial}
+    static, memory = "node2vec graphsage ctdne htne tnode", "jodie tgn dyrep"
+    sampled = "graphsage-star tgat tdgnn graphmixer dygformer tpnet"
+    trivial = {"recency", "recency-destination", "popularity", "edgebank", "edgebank-window", "local-global"}
+    assert set(NAMES) == {"tapgnn", *static.split(), *sampled.split(), *memory.split(), *trivial}
     for name in NAMES:
         assert make_method(name, 3).name == name
     assert set(METHODS) == set(NAMES) - {"tapgnn", "edgebank-window"}

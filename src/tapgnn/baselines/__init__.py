@@ -10,10 +10,11 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
+from tapgnn.baselines.local_global import LocalGlobal
 from tapgnn.baselines.method import Method, replay
 from tapgnn.baselines.trivial import EdgeBank, Popularity, Recency
 
-__all__ = ["METHODS", "EdgeBank", "Method", "Popularity", "Recency", "replay"]
+__all__ = ["METHODS", "EdgeBank", "LocalGlobal", "Method", "Popularity", "Recency", "replay"]
 
 
 def _deterministic(make: Callable[..., Method], seed: int = 0, **settings: Any) -> Method:
@@ -32,6 +33,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "recency-destination": partial(_deterministic, Recency, role="destination"),
     "popularity": partial(_deterministic, Popularity),
     "edgebank": partial(_deterministic, EdgeBank),
+    "local-global": partial(_deterministic, LocalGlobal),
     "node2vec": partial(_imported, "static.node2vec:Node2Vec"),
     "graphsage": partial(_imported, "static.graphsage:GraphSAGE"),
     "graphsage-star": partial(_imported, "sampled.graphsage_star:GraphSAGEStar"),
@@ -40,6 +42,9 @@ METHODS: dict[str, Callable[..., Method]] = {
     "tnode": partial(_imported, "static.tnode:TNODE"),
     "tgat": partial(_imported, "sampled.tgat:TGAT"),
     "tdgnn": partial(_imported, "sampled.tdgnn:TDGNN"),
+    "graphmixer": partial(_imported, "sampled.graphmixer:GraphMixer"),
+    "dygformer": partial(_imported, "sampled.dygformer:DyGFormer"),
+    "tpnet": partial(_imported, "sampled.tpnet:TPNet"),
     "jodie": partial(_imported, "memory.jodie:JODIE"),
     "tgn": partial(_imported, "memory.tgn:TGN"),
     "dyrep": partial(_imported, "memory.dyrep:DyRep"),
