@@ -28,7 +28,7 @@ NAMED: dict[str, dict[str, Any]] = {
     "tdgnn": {"layers": 2, "neighbours": 20},
     "graphmixer": {"layers": 2, "neighbours": 20},
     "dygformer": {"layers": 2, "heads": 2, "neighbours": 31},
-    "tpnet": {"layers": 2, "neighbours": 20, "steps": 2, "dimensions": 10.0},
+    "tpnet": {"layers": 1, "neighbours": 20, "steps": 2, "dimensions": 10.0},
     "jodie": {},
     "tgn": {"heads": 2},
     "dyrep": {},

@@ -8,6 +8,15 @@ Architecture and Unified Library", NeurIPS 2023).
     Z      = Transformer([z of S_u, z of S_v])                              both histories attend to each other
     h_u    = W mean of Z over the patches of S_u + b, h_v likewise
     logit  = w ReLU(W [h_u, h_v] + b) + c
+
+A history starts with its own node, as in the reference: so u counts in S_v how often the two have met. The cosines of
+the ages t - t_i are those of `recent_links`.
+
+Differences, and why: patches of 4 entries and channels of d / 4 = 16 numbers, where the paper has patches of 1 for
+histories of 32 and channels of 50, some seventy times the arithmetic; a patch without entries is not attended to and
+not in the mean, so that a short history is not diluted; the channel of events is left out where they have no
+features; x_w is a learned vector, since these logs have no node features; the frequencies w are fixed (see
+`temporal_attention`); dropout is in the head alone.
 """
 
 from __future__ import annotations
@@ -99,6 +108,7 @@ class DyGFormer(Learner):
 
     name = "dygformer"
 
+    learning_rate: float = 3e-3
     layers: int = 2
     heads: int = 2
     neighbours: int = 31

@@ -5,6 +5,14 @@ Temporal Networks?", ICLR 2023).
     s(v, t) = x_v + mean of x_u over the m latest links before t        node encoder
     h(v, t) = [e(v, t), s(v, t)]
     logit   = w ReLU(W [h(u, t), h(v, t)] + b) + c                      link classifier
+
+`recent_links` has the links, `mlp_mixer` the mixer.
+
+Differences, and why: x_v is a learned vector, since these logs have no node features (one-hot features would be the
+same); the node encoder takes the m latest links, where the paper takes those of a time window, whose length would
+have to be set for every log; the frequencies of the time encoding are spread over the gaps of the log, those of the
+paper over fixed powers of ten, so that the unit of time does not matter; the hidden layer across channels has 2 d
+units, not 4 d, and no dropout, for speed.
 """
 
 from __future__ import annotations
@@ -61,10 +69,12 @@ class GraphMixer(NodeLearner):
 
     name = "graphmixer"
 
-    learning_rate: float = 1e-3
+    learning_rate: float = 1e-2
+    vector_rate: float = 0.3
+    epochs: int = 8
     layers: int = 2
     neighbours: int = 20
-    recent: int = 20
+    recent: int = 200
 
     def __post_init__(self) -> None:
         super().__post_init__()

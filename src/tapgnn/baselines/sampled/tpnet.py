@@ -5,6 +5,16 @@ Matrix Projection", NeurIPS 2024).
     z_i     = W_n x_i + W_l link_i + W_r [f_ui, f_vi] + b    for each of the n latest links of u, to neighbour i
     h_u     = Mixer(z_1, ..., z_n), h_v likewise
     logit   = w ReLU(W [h_u, h_v, f_uv] + b) + c
+
+The links are those of `recent_links`, the mixer that of `mlp_mixer`. The rate of decay is `decay` over the span of the
+training events, and a projection has `dimensions` log(2 E) numbers.
+
+Differences, and why: **a query sees the walks strictly before its time**, whatever batch it comes in, where the
+public code moves the projections on by whole batches. The paper searches for the rate of decay on each data set; here
+it is relative to the span of the log, so that one default fits all. A pair has its products once each, without the
+mirror images in the table of all products, and the linear layer that ends the MLP of f in the paper is merged with
+those that read f. x_i is a learned vector, since these logs have no node features. One mixer block, not two, and no
+dropout in it, for speed.
 """
 
 from __future__ import annotations
@@ -78,11 +88,13 @@ class TPNet(Learner):
 
     name = "tpnet"
 
-    layers: int = 2
+    learning_rate: float = 3e-3
+    epochs: int = 6
+    layers: int = 1
     neighbours: int = 20
     steps: int = 2
     dimensions: float = 10.0
-    decay: float = 10.0
+    decay: float = 80.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
