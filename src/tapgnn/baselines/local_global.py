@@ -14,6 +14,8 @@ Differences: the paper defines the four heuristics and combines them in several 
 tgbl-wiki is named after, as far as the public descriptions tell. It ranks the destinations of one query by the times
 themselves; here a score falls with the age, which ranks them alike and lets scores be compared across queries, as AUC
 does (see `Recency`).
+
+fb-forum, protocol 'paper', seed 0: test AUC 0.979.
 """
 
 from __future__ import annotations

@@ -14,6 +14,8 @@ same); the node encoder takes the m latest links, where the paper takes those of
 have to be set for every log; the frequencies of the time encoding are spread over the gaps of the log, those of the
 paper over fixed powers of ten, so that the unit of time does not matter; the hidden layer across channels has 2 d
 units, not 4 d, and no dropout, for speed.
+
+fb-forum, protocol 'paper', seed 0: test AUC 0.926.
 """
 
 from __future__ import annotations
@@ -69,6 +71,8 @@ class GraphMixer(NodeLearner):
     """An MLP-Mixer over the recent links of each end, and the mean of the nodes recently met."""
 
     name = "graphmixer"
+    # A query reads so many links that more at a time would only take memory.
+    query_batch = 1_024
 
     learning_rate: float = 1e-2
     vector_rate: float = 0.3
