@@ -21,6 +21,7 @@ NAMED: dict[str, dict[str, Any]] = {
     "pair-recency-both": {"both_ways": True},
     "pair-count": {},
     "pair-then-node": {},
+    "local-global": {},
     "node2vec": SKIP_GRAM,
     "graphsage": {"samples": (25, 10), "walks": 50, "length": 5, "negatives": 20, "head": "best"},
     "graphsage-star": {"layers": 2, "neighbours": 20},
@@ -29,11 +30,14 @@ NAMED: dict[str, dict[str, Any]] = {
     "tnode": {"divisions": (8, 32, 128), "length": 80, "window": 10, "negatives": 5},
     "tgat": {"layers": 2, "heads": 2, "neighbours": 20},
     "tdgnn": {"layers": 2, "neighbours": 20},
+    "graphmixer": {"layers": 2, "neighbours": 20},
+    "dygformer": {"layers": 2, "heads": 2, "neighbours": 31},
+    "tpnet": {"layers": 1, "neighbours": 20, "steps": 2, "dimensions": 10.0},
     "jodie": {},
     "tgn": {"heads": 2},
     "dyrep": {},
 }
-LEARNERS = ("graphsage-star", "tgat", "tdgnn", "jodie", "tgn", "dyrep")
+LEARNERS = ("graphsage-star", "tgat", "tdgnn", "graphmixer", "dygformer", "tpnet", "jodie", "tgn", "dyrep")
 
 
 @pytest.mark.parametrize("name", list(METHODS))

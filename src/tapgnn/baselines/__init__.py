@@ -10,12 +10,14 @@ from functools import partial
 from pkgutil import resolve_name
 from typing import Any
 
+from tapgnn.baselines.local_global import LocalGlobal
 from tapgnn.baselines.method import Method, replay
 from tapgnn.baselines.trivial import EdgeBank, PairCount, PairRecency, PairThenNode, Popularity, Recency
 
 __all__ = [
     "METHODS",
     "EdgeBank",
+    "LocalGlobal",
     "Method",
     "PairCount",
     "PairRecency",
@@ -46,6 +48,7 @@ METHODS: dict[str, Callable[..., Method]] = {
     "pair-recency-both": partial(_deterministic, PairRecency, both_ways=True),
     "pair-count": partial(_deterministic, PairCount),
     "pair-then-node": partial(_deterministic, PairThenNode),
+    "local-global": partial(_deterministic, LocalGlobal),
     "node2vec": partial(_imported, "static.node2vec:Node2Vec"),
     "graphsage": partial(_imported, "static.graphsage:GraphSAGE"),
     "graphsage-star": partial(_imported, "sampled.graphsage_star:GraphSAGEStar"),
@@ -54,6 +57,9 @@ METHODS: dict[str, Callable[..., Method]] = {
     "tnode": partial(_imported, "static.tnode:TNODE"),
     "tgat": partial(_imported, "sampled.tgat:TGAT"),
     "tdgnn": partial(_imported, "sampled.tdgnn:TDGNN"),
+    "graphmixer": partial(_imported, "sampled.graphmixer:GraphMixer"),
+    "dygformer": partial(_imported, "sampled.dygformer:DyGFormer"),
+    "tpnet": partial(_imported, "sampled.tpnet:TPNet"),
     "jodie": partial(_imported, "memory.jodie:JODIE"),
     "tgn": partial(_imported, "memory.tgn:TGN"),
     "dyrep": partial(_imported, "memory.dyrep:DyRep"),

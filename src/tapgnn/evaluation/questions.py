@@ -46,6 +46,7 @@ TRIVIAL = (
     "pair-recency-both",
     "pair-count",
     "pair-then-node",
+    "local-global",
 )
 
 

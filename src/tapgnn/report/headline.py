@@ -16,7 +16,7 @@ from tapgnn.report.content import Report, is_share, mean_of, spread_of, standing
 from tapgnn.report.figures import Bar, bar_figure
 from tapgnn.report.numbers import count, decimal, label, number
 
-TRIVIAL = ("recency", "popularity", "edgebank", "pair-")
+TRIVIAL = ("recency", "popularity", "edgebank", "pair-", "local-global")
 Rows = dict[str, dict[str, float]]
 
 

@@ -12,8 +12,11 @@ from tapgnn.baselines.memory.dyrep import DyRep
 from tapgnn.baselines.memory.jodie import JODIE
 from tapgnn.baselines.memory.tgn import TGN
 from tapgnn.baselines.method import Clock, replay
+from tapgnn.baselines.sampled.dygformer import DyGFormer
+from tapgnn.baselines.sampled.graphmixer import GraphMixer
 from tapgnn.baselines.sampled.tdgnn import TDGNN
 from tapgnn.baselines.sampled.tgat import TGAT
+from tapgnn.baselines.sampled.tpnet import TPNet
 from tapgnn.baselines.shared.learner import Learner
 from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, EventError, StateError
@@ -21,7 +24,7 @@ from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.evaluation.metrics import auc
 
 TINY = {"width": 8, "epochs": 1, "batch": 16, "learning_rate": 1e-2}
-BASELINES = (TGAT, TDGNN, JODIE, TGN, DyRep)
+BASELINES = (TGAT, TDGNN, GraphMixer, DyGFormer, TPNet, JODIE, TGN, DyRep)
 
 
 def make(method, **changes):
@@ -222,7 +225,7 @@ def test_a_seed_gives_the_same_scores_again_and_fit_forgets(method):
     assert torch.equal(before, torch.random.get_rng_state())
 
 
-@pytest.mark.parametrize("method", [TGAT, JODIE, TGN, DyRep])
+@pytest.mark.parametrize("method", [TGAT, GraphMixer, DyGFormer, TPNet, JODIE, TGN, DyRep])
 def test_events_with_other_features_than_in_training_are_refused(method):
     train, valid, _ = parts(random_log(features=2))
     one = make(method)

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from tapgnn.baselines.shared.adjacency import Neighbours
-from tapgnn.baselines.shared.learner import Learner
+from tapgnn.baselines.shared.learner import NodeLearner
 from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, event_features, median_gap
 from tapgnn.baselines.shared.row_table import grown, look_up
 from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
@@ -197,7 +197,7 @@ class MemoryNetwork(nn.Module):
 
 
 @dataclass(eq=False)
-class MemoryLearner(Learner):
+class MemoryLearner(NodeLearner):
     """A method with a memory: the same unrolling in training, in validation and along a stream."""
 
     has_memory: ClassVar[bool] = True

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from tapgnn.baselines.method import require_positive
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
-from tapgnn.baselines.shared.learner import Learner
+from tapgnn.baselines.shared.learner import NodeLearner
 from tapgnn.baselines.shared.neighbourhood import Moment, frontiers
 from tapgnn.events import Events, Floats, Ints
 
 
 @dataclass(eq=False)
-class LayeredLearner(Learner):
+class LayeredLearner(NodeLearner):
     """A network that is called with the nodes at the bottom, one frontier per layer, and the state: the log itself."""
 
     moment: ClassVar[Moment] = "event"

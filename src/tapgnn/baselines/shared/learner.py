@@ -1,6 +1,11 @@
 """Learner: how every network here is trained, selected and queried, whatever it is inside.
 
-A method brings a network with a `head` (a `MergeLayer`), an empty state, and one function:
+A method brings a network, an empty state, and one function:
+
+    _logits(events, src, dst, time) -> [Q]      absorb the events; each query sees what came strictly before it
+
+Where each end has a representation of its own (`NodeLearner`), it brings another one, and its network a `head` (a
+`MergeLayer`) for the logit of two of them:
 
     _embed(events, node, time) -> h [R, d]      absorb the events; each (node, time) sees what came strictly before it
 
@@ -93,8 +98,8 @@ class Learner(Method):
         """The state before the first event."""
 
     @abstractmethod
-    def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
-        """h [R, d] of distinct (node, time) [R], each from what came strictly before; `self.state` takes the events."""
+    def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
+        """[Q] the logit of each query, from what came strictly before it; `self.state` takes the events."""
 
     def fit(self, train: Events, valid: Events) -> None:
         """Train from scratch and select the weights on validation; afterwards exactly `train` has been observed."""
@@ -183,13 +188,6 @@ class Learner(Method):
             optimizer.step()
         return value
 
-    def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
-        """[Q] the logit of each query; the events are absorbed, and a query sees those strictly before it."""
-        (node, when), place = distinct(np.concatenate([src, dst]), np.tile(time, 2))
-        h = self._embed(events, node, when)[torch.from_numpy(place)]
-        logits: Tensor = self.network.head(h[: len(src)], h[len(src) :]).squeeze(1)
-        return logits
-
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""
         return self.replay(NO_EVENTS, src, dst, time)
@@ -229,3 +227,18 @@ class Learner(Method):
             rows = order[start : start + self.query_batch]
             scores[rows] = self._logits(NO_EVENTS, src[rows], dst[rows], time[rows]).double().numpy()
         return scores
+
+
+@dataclass(eq=False)
+class NodeLearner(Learner):
+    """A learner whose network gives each end a vector of its own; every (node, time) of a batch is computed once."""
+
+    @abstractmethod
+    def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
+        """h [R, d] of distinct (node, time) [R], each from what came strictly before; `self.state` takes the events."""
+
+    def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
+        (node, when), place = distinct(np.concatenate([src, dst]), np.tile(time, 2))
+        h = self._embed(events, node, when)[torch.from_numpy(place)]
+        logits: Tensor = self.network.head(h[: len(src)], h[len(src) :]).squeeze(1)
+        return logits
