@@ -10,17 +10,21 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
 from tapgnn.data.negatives import NegativeSampler, rng_for
 from tapgnn.errors import ConfigError, ModelFileError
+from tapgnn.evaluation.lag import visible
+from tapgnn.evaluation.metrics import auc
 from tapgnn.training import link_prediction
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, validation_auc
 from tapgnn.training.negative_mixture import Drawn
 from tapgnn.training.stream_scoring import represent_along, score_along
 
-from ..streams import tiny_model
+from ..streams import streams, tiny_model
 
 ROOT = Path(__file__).parents[2]
 # A learning rate below the digits of a weight: no epoch is better than the first, on any machine.
@@ -200,7 +204,7 @@ def plain_negatives(dst):
 
 def test_only_warm_queries_count_unless_cold_ones_are_given_a_weight():
     log = Events.from_arrays([0, 0, 0], [1, 1, 2], [1.0, 2.0, 3.0])
-    model = tiny_model(vocabulary=log.vocabulary)
+    model = tiny_model(vocabulary=log.vocabulary, head="dot")
     trace, _ = model.advance(log, model.empty_state())
     negatives = np.array([[2], [2], [1]])
 
@@ -242,6 +246,42 @@ def test_scores_along_a_stream_do_not_depend_on_the_chunks(chunk):
     z, _ = represent_along(model, model.empty_state(), log, src, time, chunk)
     assert z.shape == (40, 8)
     assert state.clock == 59.0
+
+
+@given(streams(), st.sampled_from([0, 1, 2, 3, 7]))
+def test_with_a_lag_a_query_sees_what_the_test_will_show_it(log, lag):
+    model = tiny_model(vocabulary=log.vocabulary)
+    trace, _ = model.advance(log, model.empty_state())
+    trace.lag = lag
+    with torch.no_grad():
+        found = model.score(trace, log.src, log.dst, log.time)
+        for row, seen in enumerate(visible(log.time, log.time, lag)):
+            state = model.empty_state()
+            state.admit(model.vocabulary)
+            if seen:
+                _, state = model.advance(log.slice(0, int(seen)), state)
+            one = model.score(state, log.src[[row]], log.dst[[row]], log.time[[row]])
+            torch.testing.assert_close(one, found[[row]], rtol=1e-9, atol=1e-9)
+
+
+def test_the_question_for_the_event_doubts_pairs_whose_source_is_silent():
+    rng = np.random.default_rng(0)
+    size = 1_500
+    # Four of twenty sources are active at a time, and take turns; their destinations are always busy.
+    src = (4 * (np.arange(size) // 100) + rng.integers(0, 4, size)) % 20
+    log = Events.from_arrays(src, 20 + src % 4, np.arange(size, dtype=float))
+    run = training(epochs=4, log=log)
+    run.run()
+    old = rng.integers(1_200, size=300)
+    ends = np.concatenate([run.valid.src, log.src[old]]), np.concatenate([run.valid.dst, log.dst[old]])
+    areas = {}
+    for question in ("destination", "event"):
+        state = run.model.empty_state()
+        _, state = run.model.advance(run.train, state)
+        times = np.tile(run.valid.time, 2)
+        scores, _ = score_along(run.model, state, run.valid, *ends, times, question=question)
+        areas[question] = auc(np.repeat([1, 0], 300), scores)
+    assert areas["event"] > max(0.8, areas["destination"] + 0.01)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import numpy as np
 
 from tapgnn.errors import ConfigError, LateEventError, QueryError
 from tapgnn.events import Events, Floats, Ints
+from tapgnn.model.heads import Question
 
 Details = dict[str, float | int | str]
 
@@ -25,6 +26,8 @@ class Method(ABC):
     sees_history: bool
     # The score from which on the method itself calls an event likely (0 for a logit); None where it does not say.
     threshold: float | None = None
+    # Which destination, given that the source acts, or whether an event happens at all; most give one score to both.
+    question: Question = "destination"
 
     @abstractmethod
     def fit(self, train: Events, valid: Events) -> None:

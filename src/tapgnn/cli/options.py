@@ -155,6 +155,10 @@ class Learning:
     validations: int | None = _training("N", "Validations per epoch.", "2")
     chunk: int | None = _training("N", "Events per training step.", "512")
     negatives: int | None = _training("N", "Negatives per event.", "1")
+    met_share: float | None = _training("SHARE", "Share of negatives that the source had met before.", "0.3")
+    historical_share: float | None = _training(
+        "SHARE", "Share of whole past events among the negatives for whether an event happens at all.", "0.1"
+    )
     learning_rate: float | None = _training("RATE", "Learning rate of Adam.", "0.003")
     block_rate: float | None = _training(
         "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"

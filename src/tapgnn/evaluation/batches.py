@@ -81,6 +81,8 @@ class Batches(Assessment):
     def ask(self, method: Method) -> Results:
         """AUC and AP of a method that has observed the training events, by test and part."""
         metrics: dict[str, float] = {}
+        # Negatives that replace both ends.
+        method.question = "event"
         for part in self.parts:
             events, tests = getattr(self.split, part), self.tests(part)
             rows = np.concatenate([np.arange(len(events)), *(rows for _, rows, _, _ in tests)])

@@ -115,13 +115,7 @@ class SampledTAPGNN(TAPGNNMethod):
 
 def make_method(name: str, seed: int, window: float = 1.0, schema: Schema | None = None, lag: int = 0) -> Method:
     """A new method by its name, TAP-GNN included; `window` is that of windowed EdgeBank."""
-    params = with_lag({}, TAPGNN(), lag)
-    return TAPGNNMethod(seed, schema=schema, **params) if name == NAME else make_baseline(name, seed, window)
-
-
-def with_lag(params: dict[str, Any], estimator: TAPGNN, lag: int) -> dict[str, Any]:
-    """The parameters, with the lag of the test for the training, where the estimator has one."""
-    return {**params, "lag": lag} if "lag" in estimator.get_params() else params
+    return TAPGNNMethod(seed, schema=schema, lag=lag) if name == NAME else make_baseline(name, seed, window)
 
 
 def with_dense_features(split: Split, schema: Schema | None = None) -> Split:
@@ -249,7 +243,7 @@ def evaluate(
     def run(name: str, questions: Assessment) -> Run:
         seed = questions.seed
         told = None if listener is None else partial(listener, seed)
-        params = {**with_lag(estimator.get_params(), estimator, lag), "seed": seed}
+        params = {**estimator.get_params(), "seed": seed, "lag": lag}
         model = SampledTAPGNN(**params, listener=told, schema=schema, nodes=nodes) if name == NAME else None
         found = measure(model or make_baseline(name, seed, questions.window), questions)
         first.setdefault(name, found)

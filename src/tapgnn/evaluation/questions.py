@@ -211,7 +211,7 @@ class TrainedModel(Method):
         """[Q] logits from the live state."""
         self._clock.check(time)
         with torch.no_grad():
-            logits = self.model.score(self.state, self._rows(src), self._rows(dst), time)
+            logits = self.model.score(self.state, self._rows(src), self._rows(dst), time, self.question)
         return np.asarray(logits.double().numpy(force=True))
 
     def observe(self, events: Events) -> None:
@@ -224,7 +224,8 @@ class TrainedModel(Method):
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] as the reference, in one pass of `advance`."""
         encoded = self.encoded(events)
-        scores, self.state = score_along(self.model, self.state, encoded, self._rows(src), self._rows(dst), time)
+        ends = self._rows(src), self._rows(dst)
+        scores, self.state = score_along(self.model, self.state, encoded, *ends, time, question=self.question)
         self._clock.advance(events)
         return scores
 

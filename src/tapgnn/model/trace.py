@@ -37,6 +37,7 @@ class Trace:
 
     view     the unfolding of the events: nodes, times and chains of the rows
     reached  the rows themselves
+    lag      queries see the events in batches of so many: only those before the batch that their time falls into
     """
 
     view: Unfolding
@@ -45,6 +46,7 @@ class Trace:
     events_before: int
     clock_before: float
     successor: State
+    lag: int = 0
 
     @property
     def embedding(self) -> Tensor:
@@ -58,8 +60,15 @@ class Trace:
     def past(self, node: Ints, time: Floats) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
         _, row, _ = self.successor.find(node, time, self.clock_before)
-        seen = self.events_before + np.searchsorted(self.event_time, time, side="left")
-        return Past(node, self.view.before(node, time), row, time, seen.astype(np.float64), self)
+        until, limit = np.searchsorted(self.event_time, time, side="left"), time
+        if self.lag > 1 and len(self.event_time):
+            batch = until - until % self.lag
+            limit = np.where(
+                batch < len(self.event_time), self.event_time[np.minimum(batch, len(self.event_time) - 1)], time
+            )
+            until = np.searchsorted(self.event_time, limit, side="left")
+        seen = self.events_before + until.astype(np.float64)
+        return Past(node, self.view.before(node, limit), row, time, seen, self)
 
     def tables(self) -> Tables:
         """The rows that can be asked for, as tensors."""

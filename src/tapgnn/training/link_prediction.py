@@ -26,7 +26,7 @@ from torch.nn.functional import softplus
 from tapgnn.data.negatives import NegativeSampler, rng_for, training_sampler
 from tapgnn.errors import ConfigError
 from tapgnn.evaluation.metrics import auc
-from tapgnn.events import Bools, Events, Ints
+from tapgnn.events import Bools, Events, Floats, Ints
 from tapgnn.model import Model, Past, State, Trace
 from tapgnn.training.interruption import Interruption
 from tapgnn.training.negative_mixture import Drawn, NegativeMixture
@@ -44,6 +44,7 @@ class TrainingParameters:
     epochs, patience       maximum number of passes; epochs without a better validation AUC after which training stops
     validations            validations per epoch
     chunk                  events per step
+    lag                    how many events the history of a query may be stale, as in the test
     negatives              negatives per event
     met_share              share of them that the source had met before
     historical_share       share of whole past events among the negatives for whether an event happens at all
@@ -51,13 +52,14 @@ class TrainingParameters:
     block_rate             learning-rate multiplier for all other weights
     vector_rate            learning-rate multiplier for the node vectors, which overfit first
     weight_decay, clip     weight decay and maximum gradient norm of all but the node vectors
-    cold_weight            loss weight of queries with a node that has no history yet
+    cold_weight            loss weight of queries for a destination with a node that has no history yet
     """
 
     epochs: int = 8
     patience: int = 3
     validations: int = 2
     chunk: int = 512
+    lag: int = 0
     negatives: int = 1
     met_share: float = 0.3
     historical_share: float = 0.1
@@ -81,6 +83,8 @@ class Settings(TrainingParameters):
         for name in ("learning_rate", "block_rate", "vector_rate", "clip"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be positive, not {getattr(self, name)}")
+        if self.lag < 0:
+            raise ConfigError(f"lag must not be negative, not {self.lag}")
         for name in ("weight_decay", "cold_weight"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ConfigError(f"{name} must lie in [0, 1], not {getattr(self, name)}")
@@ -207,6 +211,7 @@ class LinkTraining:
     def _step(self, piece: Events, state: State) -> tuple[float, State]:
         drawn = self.negatives.draw(state.events, piece, self.rng)
         trace, state = self.model.advance(piece, state)
+        trace.lag = self.settings.lag
         loss = link_loss(self.model, trace, piece, drawn, self.settings.cold_weight)
         self.model.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
@@ -218,7 +223,7 @@ class LinkTraining:
     def _validate(self, epoch: float, loss: float) -> float:
         self.model.eval()
         self.model.inputs.forget(self.unseen)
-        found = validation_auc(self.model, self.train, self.valid, self.valid_negatives)
+        found = validation_auc(self.model, self.train, self.valid, self.valid_negatives, self.settings.lag)
         self.model.train()
         speed = self.history.events_per_s
         self.history.points.append({"epoch": epoch, "loss": loss, "valid_auc": found, "events_per_s": speed})
@@ -253,30 +258,29 @@ def link_loss(model: Model, trace: Trace, events: Events, drawn: Drawn, cold_wei
     # Events of the past stand beside the true ones, and once more below, where they do not count.
     blocks = [np.append(column, drawn.old_dst) for column in (events.dst, *drawn.dst.T)]
     past = trace.past(np.concatenate([src, *blocks]), np.tile(time, 2 + count))
-    active = model.active(past).reshape(2 + count, len(src))
-    weight = np.where(active[0] & active[1:], 1.0, cold_weight)
+    active = model.active(past).reshape(2 + count, len(src))[:, :size]
+    logits = model.link_rows(past.tensors(), len(src))
+    logits = logits.view(1 + count, len(src), logits.shape[1])
+    happened, weight = np.zeros((1 + count, len(src)), dtype=bool), np.ones((1 + count, len(src)))
+    happened[0, :size] = True
     weight[1:] /= count
-    weight[1:, size:] = 0.0
-    # Events of which nothing counts are not even scored.
-    scored: Bools = np.asarray(weight.any(axis=0))
-    logits = model.link_rows(past.take(np.tile(scored, 2 + count)).tensors(), int(scored.sum()))
-    logits, own = logits.view(1 + count, -1, logits.shape[1]), int(scored[:size].sum())
-    weights, happened = torch.from_numpy(weight[:, scored]).to(logits), torch.zeros(logits.shape[:2], dtype=torch.bool)
-    happened[0, :own] = True
-    shift = torch.from_numpy(drawn.shift[:, scored[:size]]).to(logits)
-    loss = _contrast(logits[:, :own, 0] - shift, happened[:, :own], weights[:, :own])
+    warm = np.where(active[0] & active[1:], 1.0, cold_weight) * weight[:, :size]
+    shift = torch.from_numpy(drawn.shift).to(logits)
+    loss = _contrast(logits[:, :size, 0] - shift, happened[:, :size], warm)
     if logits.shape[2] == 1:
         return loss
-    share, olds = drawn.old_share, weights.shape[1] - own
-    weight = weight[:, scored]
-    weight[1:, :own] *= (1.0 - share if olds else 1.0) * drawn.uniform[scored[:size]].T
-    weight[0, own:] *= share * own / max(olds, 1)
-    return loss + _contrast(logits[..., 1], happened, torch.from_numpy(weight).to(logits))
+    olds = len(drawn.old_src)
+    share = drawn.old_share if olds else 0.0
+    weight[1:, :size] *= (1.0 - share) * drawn.uniform.T
+    weight[1:, size:] = 0.0
+    weight[0, size:] = share * size / max(olds, 1)
+    return loss + _contrast(logits[..., 1], happened, weight)
 
 
-def _contrast(logits: Tensor, happened: Tensor, weights: Tensor) -> Tensor:
+def _contrast(logits: Tensor, happened: Bools, weight: Floats) -> Tensor:
     """The weighed mean of the log-losses of logits."""
-    losses = softplus(torch.where(happened.to(logits.device), -logits, logits))
+    losses = softplus(torch.where(torch.from_numpy(happened).to(logits.device), -logits, logits))
+    weights = torch.from_numpy(weight).to(logits)
     return (losses * weights).sum() / weights.sum().clamp(min=1.0)
 
 
@@ -291,6 +295,7 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
         state = model.empty_state()
         for piece in train.chunks(2_048):
             trace, state = model.advance(piece, state)
+            trace.lag = settings.lag
             rows = np.flatnonzero(rng.random(len(piece)) < share)
             src, dst, time = piece.src[rows], piece.dst[rows], piece.time[rows]
             nodes = np.concatenate([src, dst, sampler.draw(src, dst, rng)[:, 0]])
@@ -300,7 +305,7 @@ def calibrate(model: Model, train: Events, sampler: NegativeSampler, settings: S
 
 
 @torch.no_grad()
-def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints) -> float:
+def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints, lag: int = 0) -> float:
     """AUC of the validation events against one negative each, after replaying the training log; NaN without events."""
     if not len(valid):
         return float("nan")
@@ -308,5 +313,5 @@ def validation_auc(model: Model, train: Events, valid: Events, negatives: Ints) 
     for piece in train.chunks(4_096):
         _, state = model.advance(piece, state)
     src, dst, when = np.tile(valid.src, 2), np.concatenate([valid.dst, negatives]), np.tile(valid.time, 2)
-    scores, _ = score_along(model, state, valid, src, dst, when)
+    scores, _ = score_along(model, state, valid, src, dst, when, lag=lag)
     return auc(np.repeat([1, 0], len(valid)), scores)

@@ -8,8 +8,9 @@ P are all candidates, b the share `met_share`. Random destinations alone hardly 
 though these are the ones that are hard to tell apart. What this does to the odds is known: a logit f is taught as
 f - log(P q'), so that f still compares the true destination with a random one.
 
-Does the event happen at all? Beside each chunk there are whole events of the past, both ends, at times of the present:
-pairs that are plausible, but not now. A share of the loss (`historical_share`) is theirs.
+Does the event happen at all? Beside each chunk there are pairs that met in the past, at times of the present: both ends
+are plausible, but not now. A share of the loss (`historical_share`) is theirs. Most are drawn from all pairs, some
+log-uniformly from the latest, so that young pairs are doubted too.
 """
 
 from __future__ import annotations
@@ -21,13 +22,16 @@ import numpy as np
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.events import Bools, Events, Floats, Ints
 
+# Of the old pairs, those that are drawn from the latest.
+RECENT_SHARE = 0.25
+
 
 class Drawn(NamedTuple):
     """Negatives of a chunk of E events.
 
     dst [E, k], the false destinations; shift [1 + k, E], log(P q') of the true destination and of each false one;
-    uniform [E, k], whether it was drawn from all candidates; old_src, old_dst, old_row [H]: events of the past, and the
-    event of the chunk whose time they take; old_share, their share of the loss.
+    uniform [E, k], whether it was drawn from all candidates; old_src, old_dst, old_row [H]: pairs that met before,
+    and the event of the chunk whose time they take; old_share, their share of the loss.
     """
 
     dst: Ints
@@ -58,6 +62,8 @@ class NegativeMixture:
         start = before[np.searchsorted(node[order], node[order])]
         self._start, self._met = np.empty_like(node), np.empty_like(node)
         self._start[order], self._met[order] = start, before - start
+        # The first event of every pair.
+        self._first = np.flatnonzero(new[::2])
         self._start, self._met, self._again = self._start[::2], self._met[::2], ~new[::2]
         # The partners of all nodes, each in the order in which they were met.
         self._partner = partner[order][new[order]]
@@ -74,8 +80,16 @@ class NegativeMixture:
         usual = np.log1p(-share)
         richer = np.log(1.0 - share + share * len(self.sampler.pool) / np.maximum(self._met[rows], 1))
         shift = np.where(np.column_stack([self._again[rows], chosen]).T, richer, usual)
-        count = round(self.historical_share * size) if first else 0
-        old = rng.integers(first, size=count) if count else np.empty(0, dtype=np.int64)
-        row = rng.permutation(size)[:count]
+        old = self._old_pairs(first, round(self.historical_share * size), rng)
+        row = rng.permutation(size)[: len(old)]
         dst = np.where(chosen, known, uniform)
         return Drawn(dst, shift, ~chosen, self.train.src[old], self.train.dst[old], row, self.historical_share)
+
+    def _old_pairs(self, first: int, count: int, rng: np.random.Generator) -> Ints:
+        """Events [H], each the first of its pair, of those before the event `first`."""
+        known = int(np.searchsorted(self._first, first))
+        if not known:
+            return np.empty(0, dtype=np.int64)
+        back = np.floor(known ** rng.random(count)).astype(np.int64)
+        place = np.where(rng.random(count) < RECENT_SHARE, known - back, rng.integers(known, size=count))
+        return self._first[place]

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
+from tapgnn.model.heads import Question
 
 CHUNK = 2_048
 # Candidates that are described at once; measured: more of them are slower.
@@ -42,13 +43,23 @@ def ask_along(
 
 
 def score_along(
-    model: Model, state: State, events: Events, src: Ints, dst: Ints, time: Floats, chunk: int = CHUNK
+    model: Model,
+    state: State,
+    events: Events,
+    src: Ints,
+    dst: Ints,
+    time: Floats,
+    chunk: int = CHUNK,
+    question: Question = "destination",
+    lag: int = 0,
 ) -> tuple[NDArray[np.float64], State]:
     """Logits [Q] of queries along a stream, and the state at its end."""
     scores = np.empty(len(time))
 
     def answer(where: State | Trace, rows: Ints) -> Tensor:
-        return model.score(where, src[rows], dst[rows], time[rows])
+        if isinstance(where, Trace):
+            where.lag = lag
+        return model.score(where, src[rows], dst[rows], time[rows], question)
 
     return scores, ask_along(model, state, events, time, answer, scores, chunk)
 

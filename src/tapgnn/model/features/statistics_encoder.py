@@ -158,6 +158,7 @@ def encode_rows(past, partners, time, seen, encoding):  # type: ignore[no-untype
 def _count(unit: Any, rate: Any, past: Any, partners: Any, time: Any, seen: Any, counts: Any) -> None:
     """Fill counts [Q, width] with the numbers whose logarithms are the columns."""
     follows = COUNTS + 2 * (1 + len(rate))
+    remembers = counts.shape[1] > follows
     for q in range(len(past)):
         row, out = past[q], counts[q]
         for role in range(2):
@@ -172,15 +173,16 @@ def _count(unit: Any, rate: Any, past: Any, partners: Any, time: Any, seen: Any,
         out[PAUSE + 2] = 1.0 if unknown else 1.0 + (time[q] - last) / unit
         out[TICKS + 2] = 1.0 + ticks
         out[NEVER + 2] = np.e if unknown else 1.0
+        met = row_at(find_address(partners, q), (partners.arena.shape[1],), partners.arena)
+        if remembers:
+            out[follows], out[follows + 1] = met[NEW] + COUNT_FLOOR, met[NEW + 1] + COUNT_FLOOR
         for h in range(len(rate)):
             kept = np.exp(-ticks * rate[h])
             for role in range(2):
                 column = 2 * h + role
                 out[COUNTS + 2 + column] = row[RECENT + column] * kept + COUNT_FLOOR
-            if counts.shape[1] > follows:
-                met = row_at(find_address(partners, q), (NEW_RECENT + len(rate),), partners.arena)
+            if remembers:
                 out[follows + 2 + h] = met[NEW_RECENT + h] * kept + COUNT_FLOOR
-                out[follows], out[follows + 1] = met[NEW] + COUNT_FLOOR, met[NEW + 1] + COUNT_FLOOR
 
 
 @fast
