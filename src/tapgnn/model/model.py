@@ -85,7 +85,7 @@ class Model(nn.Module):
         self.description = description_columns(config)
         self._outside = find_kernel(config.kernel).array_form is None
         self._inference: Inference | None = None
-        self._widths = self.empty_state().widths()
+        self._widths = self.empty_state().widths
         self._codes = np.array(config.edge_categories, dtype=np.int64)
 
     def _apply(self, *arguments: Any, **options: Any) -> Model:

@@ -108,6 +108,10 @@ class State:
     consumed: bool = False
     views: tuple[Any, ...] | None = field(default=None, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        # How many numbers a node has in each of the ARENAS.
+        self.widths = tuple(getattr(self, name).shape[1] for name in ARENAS)
+
     def copy(self) -> State:
         """An independent state with the same contents."""
         self.check_usable()
@@ -204,15 +208,11 @@ class State:
         if self.consumed:
             raise StateError("this state was advanced; use the state that advance returned, or advance a copy of it")
 
-    def widths(self) -> tuple[int, ...]:
-        """How many numbers a node has in each of the ARENAS."""
-        return self.sums.shape[1], *(arena.shape[1] for arena in self.arenas())
-
     def check_widths(self, widths: tuple[int, ...]) -> None:
         """Refuse a state of a model of another shape: compiled code would reach beyond its rows."""
-        if self.widths() != widths:
+        if self.widths != widths:
             raise StateError(
-                f"the state has rows of {self.widths()} numbers, the model of {widths}: it belongs to another model; "
+                f"the state has rows of {self.widths} numbers, the model of {widths}: it belongs to another model; "
                 "start from this model's empty_state()"
             )
 

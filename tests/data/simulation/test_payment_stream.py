@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from tapgnn.baselines.trivial import history_before
+from tapgnn.baselines.shared.key_table import KeyTable
 from tapgnn.data.simulation import payment_stream
 from tapgnn.data.simulation.payment_network import CATEGORIES, CURRENCIES
 from tapgnn.data.simulation.payment_stream import (
@@ -245,10 +245,10 @@ def _history(log: Events) -> NDArray[np.float64]:
     pair, back = log.src * nodes + log.dst, log.dst * nodes + log.src
     columns: list[NDArray[np.float64]] = []
     for key, asked in ((pair, pair), (pair, back), (log.dst, log.dst), (log.src, log.src), (log.dst, log.src)):
-        count, latest = history_before(key, log.time, asked, log.time)
+        count, latest = KeyTable().walk(key, log.time, asked, log.time)
         columns += [count.astype(float), np.minimum(log.time - latest, 1e9)]
         for ago in (6 * HOUR, 4 * DAY):
-            columns.append((count - history_before(key, log.time, asked, log.time - ago)[0]).astype(float))
+            columns.append((count - KeyTable().walk(key, log.time, asked, log.time - ago)[0]).astype(float))
     return np.column_stack(columns)
 
 
