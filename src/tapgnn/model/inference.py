@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from tapgnn.compiled.jit import compiled, fast, program, whole
+from tapgnn.compiled.kept import keep
 from tapgnn.compiled.numba_intrinsics import new_line
 from tapgnn.compiled.pair_score import weigh
 from tapgnn.compiled.parallel import view as array_of
@@ -83,6 +84,9 @@ class Inference:
             self.head = head_arrays(model)
         # Unit of time, rates per event, and how many columns the plain facts of an event have.
         self.counting = (float(model.config.unit), model.count_rate, len(model.description["facts"]))
+        self.absorbing = (self.clocks, self.inputs, self.blocks, self.sketching)
+        self.linking = (self.counting, self.describing, self.sketching, self.head)
+        self.kept_absorbing, self.kept_linking = keep(self.absorbing), keep(self.linking)
         self.columns = sum(map(len, model.description.values()))
         self.judge: tuple[EventClassifier | None, tuple[Tensor, ...], list[int], Any] = None, (), [], None
 
@@ -95,9 +99,9 @@ class Inference:
         features = self.no_features
         if events.features is not None:
             features = torch.from_numpy(events.features).to(self.dtype).numpy()
-        run = absorb_few if len(events) <= FEW else absorb
         given = (view, float(state.events), features, state.arrays())
-        return Reached(*run(*given, self.clocks, self.inputs, self.blocks, self.sketching))
+        few = len(events) <= FEW
+        return Reached(*(absorb_few(*given, self.kept_absorbing) if few else absorb(*given, *self.absorbing)))
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
@@ -106,33 +110,32 @@ class Inference:
 
     def link(self, past: Past, left: int, question: Question) -> Tensor:
         """Logits [Q] of pairs; see `Model.link`."""
-        run, asks = link_few if len(past) <= FEW else link, QUESTIONS.index(question)
-        return torch.from_numpy(
-            run(past.arrays(), left, asks, self.counting, self.describing, self.sketching, self.head)
-        )
+        given = (past.arrays(), left, QUESTIONS.index(question))
+        few = len(past) <= FEW
+        return torch.from_numpy(link_few(*given, self.kept_linking) if few else link(*given, *self.linking))
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
         given = self._features(features)
-        parts = (self.counting, self.describing, self.sketching, self.head)
-        return torch.from_numpy(describe_events(past.arrays(), given, *parts)[0])
+        return torch.from_numpy(describe_events(past.arrays(), given, *self.linking)[0])
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
-        asked, given, few = past.arrays(), self._features(features), len(past) <= FEW
-        if isinstance(classifier, RepresentationClassifier):
-            run = classify_representations_few if few else classify_representations
+        asked, given, (arrays, kept) = past.arrays(), self._features(features), self._classifier(classifier)
+        of_representations = isinstance(classifier, RepresentationClassifier)
+        if len(past) <= FEW:
+            run = classify_representations_few if of_representations else classify_few
+            link, label = run(asked, given, self.kept_linking, kept)
         else:
-            run = classify_few if few else classify
-        parts = (self.counting, self.describing, self.sketching, self.head)
-        link, label = run(asked, given, *parts, self._classifier(classifier))
+            run = classify_representations if of_representations else classify
+            link, label = run(asked, given, *self.linking, arrays)
         return torch.from_numpy(link), torch.from_numpy(label)
 
     def _features(self, features: Tensor | None) -> Any:
         return self.no_features if features is None else array_of(features)
 
     def _classifier(self, classifier: EventClassifier) -> Any:
-        """Its weights as arrays, made anew where it is another one or was trained since."""
+        """Its weights as arrays, and kept, made anew where it is another one or was trained since."""
         kept, tensors, versions, arrays = self.judge
         if kept is not classifier or versions != list(map(version_of, tensors)):
             tensors = (*classifier.parameters(), *classifier.buffers())
@@ -143,6 +146,7 @@ class Inference:
                 if len(classifier.used) and int(classifier.used.max()) >= self.columns:
                     raise ConfigError("the classifier belongs to another model; train one for this model")
                 arrays = classifier_arrays(classifier, self.dtype)
+            arrays = arrays, keep((arrays,))
             self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
         return arrays
 
@@ -425,5 +429,28 @@ def _standardise(z: Any, features: Any, centre: Any, scale: Any, described: Any)
             described[q, j] = (features[q, j - 2 * width] - centre[j]) / scale[j]
 
 
-absorb_few, represent_few, link_few = whole(absorb), whole(represent), whole(link)
-classify_few, classify_representations_few = whole(classify), whole(classify_representations)
+represent_few = whole(represent)
+
+
+@whole
+def absorb_few(view: Any, before: Any, features: Any, arenas: Any, kept: Any) -> Any:
+    """`absorb`, with what it takes of the model."""
+    return absorb(view, before, features, arenas, *kept.parts)
+
+
+@whole
+def link_few(asked: Any, left: Any, question: Any, kept: Any) -> Any:
+    """`link`, with what it takes of the model."""
+    return link(asked, left, question, *kept.parts)
+
+
+@whole
+def classify_few(asked: Any, features: Any, kept: Any, classifier: Any) -> Any:
+    """`classify`, with what it takes of the model and of the classifier."""
+    return classify(asked, features, *kept.parts, *classifier.parts)
+
+
+@whole
+def classify_representations_few(asked: Any, features: Any, kept: Any, classifier: Any) -> Any:
+    """`classify_representations`, with what it takes of the model and of the classifier."""
+    return classify_representations(asked, features, *kept.parts, *classifier.parts)
