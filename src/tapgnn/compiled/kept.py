@@ -1,5 +1,6 @@
-"""Records that compiled code takes by one pointer: to unpack a hundred arrays at every call would cost more than a small
-call itself.
+"""Records that compiled code takes by one pointer.
+
+To unpack a hundred arrays at every call would cost more than a small call itself.
 
     kept = keep(parts)      once; the memory of the arrays is shared
     kept.parts              in compiled code
@@ -16,20 +17,20 @@ from tapgnn.compiled.jit import compile_loop
 
 
 @structref.register
-class _KeptType(types.StructRef):  # type: ignore[misc]
+class _KeptType(types.StructRef):
     """The type of what is kept, by that of its parts."""
 
 
-class Kept(structref.StructRefProxy):  # type: ignore[misc]
+class Kept(structref.StructRefProxy):
     """Some parts, a tuple of records; see the module."""
 
 
-structref.define_constructor(Kept, _KeptType, ["parts"])
-structref.define_attributes(_KeptType)
-structref.define_boxing(_KeptType, Kept)
+structref.define_constructor(Kept, _KeptType, ["parts"])  # type: ignore[no-untyped-call]
+structref.define_attributes(_KeptType)  # type: ignore[no-untyped-call]
+structref.define_boxing(_KeptType, Kept)  # type: ignore[no-untyped-call]
 
 
 @compile_loop
 def keep(parts: Any) -> Any:
     """The parts as one thing."""
-    return Kept(parts)
+    return Kept(parts)  # type: ignore[no-untyped-call]
