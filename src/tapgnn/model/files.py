@@ -37,7 +37,7 @@ from tapgnn.model.model import Model
 from tapgnn.model.state import ARENAS, State
 from tapgnn.vocabulary import Vocabulary, checked_id
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, WEIGHTS, VOCABULARY, STATE = "model.json", "weights.safetensors", "vocabulary.json", "state.safetensors"
 # How a table becomes features; part of a model where it has one.
 SCHEMA = "schema.json"
