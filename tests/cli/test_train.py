@@ -274,7 +274,7 @@ def test_evaluate_classifies_events_with_every_seed_and_leads_with_it(log, tmp_p
     assert [run["seed"] for run in found["runs"]] == [0, 1]
     assert found["test_ap_mean"] == pytest.approx(np.mean([run["test_ap"] for run in found["runs"]]))
     assert found["test_ap_std"] > 0
-    assert found["test_ap_mean"] > 2 * found["test_positives"] / found["test_events"]
+    assert found["test_ap_mean"] > 1.5 * found["test_positives"] / found["test_events"]
     assert {"new pair", "surprising link", "trees, columns", "trees, counts"} <= set(found["baselines"])
     for budget in ("0.001", "0.005", "0.01"):
         assert 0 <= found[f"precision_{budget}_mean"] <= 1

@@ -154,6 +154,7 @@ class Learning:
     patience: int | None = _training("N", "Stop after this many epochs without a better validation AUC.", "3")
     validations: int | None = _training("N", "Validations per epoch.", "2")
     chunk: int | None = _training("N", "Events per training step.", "512")
+    lag: int | None = _training("N", "How many events the history of a query may be stale, in training and test.", "0")
     negatives: int | None = _training("N", "Negatives per event.", "1")
     met_share: float | None = _training("SHARE", "Share of negatives that the source had met before.", "0.3")
     historical_share: float | None = _training(

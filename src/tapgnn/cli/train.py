@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import LAG, PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
@@ -36,7 +36,6 @@ def evaluate(
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
     classify: bool | None = CLASSIFY,
-    lag: int = LAG,
     test: bool = option(
         "",
         "Results on the validation events alone, to choose settings (tgb, dyglib).",
@@ -67,7 +66,7 @@ def evaluate(
     opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
     with Screen(opening, estimator.epochs, seeds) as screen:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
-        options = {"lag": lag, "test": test, "classify": wanted}
+        options = {"lag": estimator.lag, "test": test, "classify": wanted}
         found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, **options)  # type: ignore[arg-type]
     rows = summaries(found.results)
     if labelled := found.results["classification"]:
