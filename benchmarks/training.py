@@ -31,6 +31,7 @@ from tapgnn.data.splits import split_strict
 from tapgnn.evaluation.metrics import auc
 from tapgnn.threads import set_threads
 from tapgnn.training.link_prediction import LinkTraining, Settings, link_loss, make_optimizers
+from tapgnn.training.negative_mixture import NegativeMixture
 
 WIDTH = 100
 
@@ -79,13 +80,13 @@ def published_scheme(train, steps):
     """Events per second when every 256 events cost a forward and backward pass over the whole log."""
     torch.manual_seed(0)
     model = Model(Config.preset("paper", width=WIDTH).fitted_to(train), train.vocabulary).train()
-    sampler, rng = NegativeSampler(train), np.random.default_rng(0)
+    negatives, rng = NegativeMixture(train, NegativeSampler(train), 1, 0.0, 0.0), np.random.default_rng(0)
     _, optimizers = make_optimizers(model, Settings())
     batch = [train.slice(a, b) for a, b in borders(train, 256)][:steps]
     start = time.perf_counter()
     for piece in batch:
         trace, _ = model.advance(train, model.empty_state())
-        loss = link_loss(model, trace, piece, sampler.draw(piece.src, piece.dst, rng), 0.0)
+        loss = link_loss(model, trace, piece, negatives.draw(0, piece, rng), 0.0)
         for optimizer in optimizers:
             optimizer.zero_grad()
         loss.backward()

@@ -94,6 +94,10 @@ class Model(nn.Module):
         self.backend, self._inference = backend_for(self.device), None
         return moved  # type: ignore[no-any-return]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a copy, which makes arrays of its own weights."""
+        return {**self.__dict__, "_inference": None}
+
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
