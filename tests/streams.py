@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model, State, Vocabulary
 
-KERNEL_NAMES = ("gcn", "mean", "pool", "attention", "adaptive")
+KERNEL_NAMES = ("gcn", "mean", "pool", "attention", "adaptive", "mean-with-self")
 
 
 CODES = 3

@@ -41,7 +41,8 @@ def block(lengths, alone, rates=2, transposed=False, joined=True):
 def run(backend, kernel, weights, index, flow, carried, row, table):
     value, gate, rate, *end = weights
     kernel.rate = lambda: rate
-    inputs = BlockInputs(value, index, gate, end[0] if end else table, row, BlockEnd(*end[1:]) if end else None)
+    own = BlockEnd(*end[1:]) if end else None
+    inputs = BlockInputs(value, index, gate, end[0] if end else table, row, own, value[:0])
     return kernel.run_block(inputs, Flow(*flow, backend.scans), carried)
 
 

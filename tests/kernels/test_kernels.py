@@ -1,5 +1,7 @@
 """Every kernel: the scan form equals the definition, in outputs and in gradients, from any carried state."""
 
+from unittest import mock
+
 import pytest
 import torch
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from tapgnn.errors import ConfigError
 from tapgnn.kernels import KERNELS, Adaptive
+from tapgnn.kernels.flow import Flow
 
 from ..streams import KERNEL_NAMES, streams, tiny_model
 
@@ -35,7 +38,26 @@ def test_the_scan_equals_the_definition_in_outputs_and_gradients(kernel, data, r
         torch.testing.assert_close(grad, by_definition[name], rtol=1e-8, atol=1e-10, msg=name)
 
 
-def test_the_table_names_the_five_kernels():
+@pytest.mark.parametrize("kernel", ["gcn", "mean", "pool", "attention", "adaptive"])
+@given(events=streams(max_events=25), most=st.integers(1, 60))
+def test_direct_aggregation_by_blocks_of_links_gives_the_same(kernel, events, most):
+    model = tiny_model(kernel, events.vocabulary)
+    whole, cut = model.advance_directly(events), []
+
+    def blocks(flow):
+        cut.append(flow)
+        return flow_blocks(flow, most)
+
+    flow_blocks = Flow.blocks
+    with mock.patch.object(Flow, "blocks", blocks):
+        torch.testing.assert_close(model.advance_directly(events), whole, rtol=1e-12, atol=1e-12)
+    for flow in cut:
+        parts = [part.neighbourhood() for part in flow_blocks(flow, most)]
+        for found, links in zip(zip(*parts, strict=True), flow.neighbourhood(), strict=True):
+            assert torch.equal(torch.cat(found), links)
+
+
+def test_the_table_names_the_kernels():
     assert tuple(KERNELS) == KERNEL_NAMES
 
 

@@ -68,7 +68,9 @@ def test_its_scores_are_explained(offered):
 
 
 def test_what_is_not_offered_or_no_kernel_is_refused_with_the_choice(offered, monkeypatch, tmp_path):
-    with pytest.raises(ConfigError, match="not one of gcn, mean, pool, attention, adaptive, halving, wrong"):
+    with pytest.raises(
+        ConfigError, match="not one of gcn, mean, pool, attention, adaptive, mean-with-self, halving, wrong"
+    ):
         Config(kernel="thirding")
     with pytest.raises(ConfigError, match=r"json:dumps, which is not a subclass of tapgnn\.kernels\.Kernel"):
         Config(kernel="wrong")

@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from tapgnn.model.backend import COMPILED, PLAIN
+from tapgnn.model.config import PRESETS
 
 from ..streams import KERNEL_NAMES, feature_widths, tiny_model
 
@@ -17,11 +18,23 @@ FORMS = {
     "plain": (PLAIN, False, 0),
     "plain, gradients": (PLAIN, True, 0),
 }
-PAPER = {"roles": False, "self_connection": False, "statistics": False, "sketch_width": 0, "head": "dot"}
-# The default, and the paper's preset with each of its kernels; then everything at once with every kernel.
+SIZES = {"width": 8, "time_width": 6, "sketch_width": 8}
+
+
+def preset(name, **changes):
+    """The options of a preset, as small as `tiny_model` is, with changes."""
+    options = {"time_width": 0, **PRESETS[name], **changes}
+    return {key: min(value, SIZES[key]) if key in SIZES else value for key, value in options.items()}
+
+
+# The presets, `paper` with each of its kernels; what they leave out; then everything at once with every kernel.
 MODELS = {
-    "default": {"kernel": "adaptive", "time_width": 0},
-    **{f"paper {kernel}": {"kernel": kernel, **PAPER} for kernel in KERNEL_NAMES[:4]},
+    "default": preset("adaptive"),
+    **{f"paper {kernel}": preset("paper", kernel=kernel) for kernel in KERNEL_NAMES[:4]},
+    "published": preset("published"),
+    "equations": preset("paper", kernel="gcn", self_connection=False, log_pause=False, head="dot"),
+    "no projection": preset("paper", projection=False, log_pause=False, time_width=0),
+    "no vectors": preset("adaptive", node_vectors=False),
     **{f"all parts {kernel}": {"kernel": kernel} for kernel in KERNEL_NAMES},
 }
 # The one table of tolerances.

@@ -74,6 +74,17 @@ def test_a_state_of_any_kernel_comes_back_also_when_it_is_empty(kernel, tmp_path
         assert_same_state(state, load_state(tmp_path, model), tolerance=0)
 
 
+def test_a_state_that_kept_its_sums_in_float64_comes_back_in_the_type_of_the_model(tmp_path):
+    log = Events.from_arrays([0, 1], [1, 2], [1.0, 2.0])
+    model = tiny_model(vocabulary=log.vocabulary).float()
+    with torch.no_grad():
+        _, state = model.advance(log, model.empty_state())
+    old = state.copy()
+    old.sums = old.sums.double()
+    save_model(model, tmp_path, old)
+    assert_same_state(load_state(tmp_path, model), state, tolerance=0)
+
+
 def test_a_state_of_another_model_is_refused(saved, tmp_path):
     folder, model = saved
     events = Events.from_arrays(["a"], ["b"], [5.0], vocabulary=model.vocabulary)

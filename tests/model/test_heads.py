@@ -54,7 +54,7 @@ def test_the_direct_network_has_the_value_and_the_gradients_of_its_layers(statis
         torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.parametrize("head", ["dot", "additive", "mlp"])
+@pytest.mark.parametrize("head", ["dot", "role-dot", "additive", "mlp"])
 def test_right_ends_in_blocks_score_as_pairs_one_by_one(head):
     torch.manual_seed(0)
     network = make_head(Config(head=head, width=8, head_width=6), 5, 3, 4).double()

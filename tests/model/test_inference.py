@@ -35,9 +35,11 @@ CONFIGURATIONS = {
     "neither": {"statistics": False, "sketch_width": 0},
     "no partners": {"partners": 0},
     "additive": {"head": "additive"},
+    "role dot": {"head": "role-dot"},
     "three steps": {"sketch_steps": 3, "layers": 3},
     "one layer": {"layers": 1},
     "no vectors": {"node_vectors": False, "node_features": 2},
+    "nothing but history": {"node_vectors": False},
     "node features": {"node_features": 3},
 }
 
@@ -130,7 +132,7 @@ def test_float32_agrees_within_its_tolerance(kernel, size):
 @pytest.mark.parametrize("kernel", KERNEL_NAMES)
 def test_several_threads_give_the_same_numbers(kernel, monkeypatch):
     monkeypatch.setattr(parallel, "PARALLEL_FROM", 0)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(parallel, "threads_here", lambda: 3)
     monkeypatch.setattr(inference, "FEW", 0)
     events = crowd()
     assert_same_answers(tiny_model(kernel, events.vocabulary), list(events.chunks(60)))

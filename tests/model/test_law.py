@@ -3,6 +3,8 @@
 It holds for every model in every form that it runs in: what is served is what is tested.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -59,6 +61,27 @@ def test_any_cut_of_the_stream_gives_the_same_embeddings_and_state(
     for place, row in whole.items():
         torch.testing.assert_close(pieces[place], row, rtol=1e-10, atol=1e-10)
     assert_same_state(state, cut_state)
+
+
+@every_form
+@every_model
+@pytest.mark.parametrize("features", [0, 2])
+@given(data=st.data())
+@few_examples
+def test_the_events_of_an_instant_have_no_order(form, name, features, data, monkeypatch):
+    events = data.draw(streams(features=features))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    order = np.lexsort([rng.random(len(events)), events.time])
+    rows = {name: getattr(events, name)[order] for name in ("src", "dst", "time")}
+    vectors = None if events.features is None else events.features[order]
+    model = make_model(name, events.vocabulary, features, 0)
+    with running(model, form, monkeypatch):
+        whole, state = run(model, [events])
+        shuffled, same = run(model, [replace(events, features=vectors, **rows)])
+    assert whole.keys() == shuffled.keys()
+    for place, row in whole.items():
+        torch.testing.assert_close(shuffled[place], row, rtol=1e-10, atol=1e-10)
+    assert_same_state(state, same)
 
 
 def crowd(features):

@@ -182,7 +182,7 @@ def test_node_features_reach_the_embeddings_of_known_and_new_nodes(events):
             model.inputs.describe([0], bad)
 
 
-@pytest.mark.parametrize("head", ["dot", "additive", "mlp"])
+@pytest.mark.parametrize("head", ["dot", "role-dot", "additive", "mlp"])
 @pytest.mark.parametrize("statistics", [True, False])
 def test_every_head_scores_pairs_and_learns(events, head, statistics):
     model = tiny_model(vocabulary=events.vocabulary, head=head, statistics=statistics).train()
@@ -240,9 +240,10 @@ def test_node_vectors_get_sparse_gradients(events):
         ({"origin": float("nan")}, "origin must be finite"),
         ({"half_lives": (0.0,)}, "half_lives must be positive"),
         ({"sketch_half_lives": (-1.0,)}, "sketch_half_lives must be positive"),
-        ({"statistics": False}, "time_width"),
+        ({"log_pause": True}, "options of a model without statistics"),
+        ({"projection": False}, "options of a model without statistics"),
+        ({"norm": False}, "self connection with norm"),
         ({"edge_features": -1}, "negative"),
-        ({"node_vectors": False}, "a learned vector, features, or both"),
         ({"depth": 3}, "unknown option 'depth'"),
         ({"rates": 64}, "lower rates"),
     ],

@@ -56,7 +56,7 @@ class Links(NamedTuple):
     carried: Any
 
 
-class Filled(NamedTuple):
+class ForwardRows(NamedTuple):
     """What the forward pass leaves: factor and count [T, G], total and out [T, d], moments [T, 2], last [C, d + G]."""
 
     factor: Any
@@ -119,10 +119,10 @@ class _AdaptiveBlock(torch.autograd.Function):
 
 @program
 def decay_chains(chain, weights, links):  # type: ignore[no-untyped-def]
-    """The forward pass: `Filled`."""
+    """The forward pass: `ForwardRows`."""
     rows, width, groups = len(links.row), weights.value.shape[1], weights.rate.shape[1]
-    filled = Filled(
-        _factors(links.elapsed, weights.rate),
+    filled = ForwardRows(
+        np.empty((rows, groups)),
         empty_rows(rows, groups, weights.value),
         empty_rows(rows, width, weights.value),
         empty_rows(rows, width, weights.value),
@@ -131,16 +131,6 @@ def decay_chains(chain, weights, links):  # type: ignore[no-untyped-def]
     )
     _decay_forward(chain, width, (weights, links, filled))
     return filled
-
-
-@fast
-def _factors(elapsed, rate):  # type: ignore[no-untyped-def]
-    """[T, G] what is left after a pause of `elapsed` [T, 2] at each rate [2, G]."""
-    factor = np.empty((len(elapsed), rate.shape[1]))
-    for i in range(len(elapsed)):
-        for g in range(rate.shape[1]):
-            factor[i, g] = np.exp(-elapsed[i, 0] * rate[0, g] - elapsed[i, 1] * rate[1, g])
-    return factor
 
 
 @fast
@@ -165,13 +155,16 @@ def _spread_shares(borders, count, i, shares, by_channel):  # type: ignore[no-un
 def _decay_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
     """Fill the rows of chains first to last."""
     weights, links, filled = arrays
-    value, gate, _, table, own, scale, shift = weights
-    inbox, role, index, _, row, carried = links
+    value, gate, rate, table, own, scale, shift = weights
+    inbox, role, index, elapsed, row, carried = links
     factor, count, total, out, moments, final = filled
     width, groups, end = value.shape[1], factor.shape[1], len(row) - 1
     sums, counts, shares = new_line(width, carried), new_line(groups, carried), new_line(groups, carried)
     kept, share, joined = new_line(width + LINE, carried), new_line(width + LINE, value), new_line(width, value)
     borders, zero = _borders(width, groups), value.dtype.type(0)
+    for i in range(chain[first], chain[last]):
+        for g in range(groups):
+            factor[i, g] = np.exp(-elapsed[i, 0] * rate[0, g] - elapsed[i, 1] * rate[1, g])
     if chain[first] < chain[last]:
         spread(borders, factor[chain[first]], kept)
     for c in range(first, last):

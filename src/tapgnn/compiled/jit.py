@@ -41,9 +41,10 @@ def compile_loop(function: Callable[..., Any], fastmath: Collection[str] = (), *
     """Compile a function that may run beside others of its kind; fastmath names what the compiler may do to sums."""
     options |= {"fastmath": set(fastmath), "nogil": True, "cache": True, "error_model": "numpy"}
     dispatcher = nb.njit(**options)(function)
-    # numba's own stamp is the hash of this function's file alone; without a folder to write to there is no cache.
+    # numba's own stamp is that of this function's file alone, and lies behind types that may be gone: what was compiled
+    # by another version is not read so far. Without a folder to write to there is no cache.
     if (kept := getattr(dispatcher._cache, "_cache_file", None)) is not None:
-        kept._source_stamp = source_stamp(function.__module__.startswith("tapgnn.baselines"))
+        kept._version += f" {source_stamp(function.__module__.startswith('tapgnn.baselines'))}"
     return dispatcher  # type: ignore[no-any-return]
 
 

@@ -1,4 +1,8 @@
-"""The end of a block with a self connection: LayerNorm(relu(own * h + read)), for loops that make a row at a time."""
+"""The end of a block with a self connection, for loops that make a row at a time.
+
+LayerNorm(relu(own * h + read))
+own * h + read                     without a norm: scale and shift are [0]
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,8 @@ EPSILON = 1e-5
 
 def join_and_normalise(mine: Tensor, own: Tensor, scale: Tensor, shift: Tensor, read: Tensor) -> Tensor:
     """[T, d] from a node's own rows [T, d] and what it reads [T, d]; own, scale and shift [d]."""
+    if not len(scale):
+        return own * mine + read
     return layer_norm(torch.relu(own * mine + read), scale.shape, scale, shift, EPSILON)
 
 
@@ -81,6 +87,10 @@ def _end_rows(read: Any, table: Any, row: Any, own: Any, scale: Any, shift: Any,
     joined, zero = new_line(width, read), read.dtype.type(0)
     for i in range(len(read)):
         mine = row[i]
+        if len(scale) == 0:
+            for j in range(width):
+                out[i, j] = own[j] * table[mine, j] + read[i, j]
+            continue
         for j in range(width):
             joined[j] = max(own[j] * table[mine, j] + read[i, j], zero)
         mean, inverse = row_moments(joined)

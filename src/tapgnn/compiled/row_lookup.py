@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -78,17 +79,6 @@ class _Pick(torch.autograd.Function):
 
 
 @fast
-def find_row(rows: Any, q: Any) -> Any:
-    """The row [w] of one query."""
-    place = rows.place[q]
-    if place < 0:
-        return rows.arena[rows.row[q]]
-    if place < len(rows.here):
-        return rows.here[place]
-    return rows.carried[place - len(rows.here)]
-
-
-@fast
 def find_address(rows: Any, q: Any) -> Any:
     """Where the row of one query starts."""
     place = rows.place[q]
@@ -141,6 +131,14 @@ def take_rows(node, arena, start, width):  # type: ignore[no-untyped-def]
     return out
 
 
+@program
+def take_sums(node, arena, start, width):  # type: ignore[no-untyped-def]
+    """`take_rows` in float64, whatever they are kept in."""
+    out = np.empty((len(node), width))
+    _take(node, arena, start, out)
+    return out
+
+
 @compiled
 def _take(node: Any, arena: Any, start: Any, out: Any) -> None:
     for c in range(len(node)):
@@ -158,7 +156,7 @@ def put_rows(node: Any, pick: Any, table: Any, start: Any, arena: Any) -> None:
 
 @fast
 def _copy_row(source: Any, table: Any, target: Any, out: Any, width: Any) -> None:
-    """Copy `width` numbers between two addresses, one in a table, one in out."""
+    """Copy `width` numbers between two addresses, one in a table, one in out, which may be of another type."""
     values, row = row_at(source, (width,), table), row_at(target, (width,), out)
     for j in range(width):
         row[j] = values[j]

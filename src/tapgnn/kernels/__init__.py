@@ -14,7 +14,7 @@ from tapgnn.kernels.adaptive import Adaptive
 from tapgnn.kernels.attention import Attention
 from tapgnn.kernels.gcn import GCN
 from tapgnn.kernels.kernel import Kernel, pass_gate_arrays
-from tapgnn.kernels.mean import Mean
+from tapgnn.kernels.mean import Mean, MeanWithSelf
 from tapgnn.kernels.pool import Pool
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "Kernel",
     "LayerArrays",
     "Mean",
+    "MeanWithSelf",
     "Pool",
     "find_kernel",
     "scan_block",
@@ -37,6 +38,7 @@ KERNELS: dict[str, type[Kernel]] = {
     "pool": Pool,
     "attention": Attention,
     "adaptive": Adaptive,
+    "mean-with-self": MeanWithSelf,
 }
 
 
@@ -65,7 +67,9 @@ class ChunkArrays(NamedTuple):
 
 
 class LayerArrays(NamedTuple):
-    """What a kernel needs of one block's weights: own, scale and shift are [0] without a self connection."""
+    """What a kernel needs of one block's weights: own, scale and shift are [0] without a self connection, the last two
+    also without its norm.
+    """
 
     gate: Any
     own: Any
@@ -75,8 +79,13 @@ class LayerArrays(NamedTuple):
 
 
 @program
-def scan_block(form, gated, chunk, value, index, table, row, layer, carried):  # type: ignore[no-untyped-def]
-    """`Kernel.run_block` of the kernel with this `array_form`, on arrays; gates are of one where they are not gated."""
+def scan_block(  # type: ignore[no-untyped-def]
+    form, gated, chunk, value, index, message, place, table, row, layer, carried
+):
+    """`Kernel.run_block` of the kernel with this `array_form`, on arrays; gates are of one where they are not gated.
+
+    Row place [T] of `message` is what a temporal node would send itself.
+    """
     if form == 4:
         return adaptive.scan_arrays(chunk, value, index, table, row, layer, carried)
     if gated:
@@ -87,6 +96,8 @@ def scan_block(form, gated, chunk, value, index, table, row, layer, carried):  #
         read, last = mean.scan_arrays(chunk, value, index, carried)
     elif form == 2:
         read, last = pool.scan_arrays(chunk, value, index, carried)
+    elif form == 5:
+        read, last = mean.scan_with_self(chunk, value, index, message, place, carried)
     else:
         read, last = attention.scan_arrays(chunk, value, index, table, row, layer.scan_weight, carried)
     return end_block(read, table, row, layer.own, layer.scale, layer.shift), last

@@ -12,12 +12,15 @@ temporal node and the last value of every chain.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
 from tapgnn.compiled.adaptive_fused import BlockWeights, Links
+
+# Links of G_MP that are held at once.
+LINKS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,7 @@ class Flow:
     degree [T]   messages received so far, the instant included, those of earlier chunks too
     clocks [T, 2]   when each temporal node happens, on two clocks (float64): time, and events of the whole graph
     elapsed [T, 2]  on both clocks since the node's previous temporal node; 0 where there is none
+    receivers       the temporal nodes whose links `neighbourhood` gives
 
     Both clocks run in spans of the model: 1 is as long as the log it was fitted to.
     """
@@ -82,6 +86,7 @@ class Flow:
     clocks: Tensor
     elapsed: Tensor
     scans: Scans
+    receivers: slice = field(default_factory=lambda: slice(None))
 
     @property
     def size(self) -> int:
@@ -89,14 +94,24 @@ class Flow:
         return len(self.inbox) - 1
 
     def neighbourhood(self) -> tuple[Tensor, Tensor]:
-        """Every link of G_MP: the receiving temporal node [P] and the message [P], P the sum of degrees."""
-        owner = torch.repeat_interleave(self.chain.diff())
-        first = self.inbox[self.chain[owner]]
-        size = self.inbox[1:] - first
-        receiver = torch.repeat_interleave(size)
-        start = size.cumsum(0) - size
-        place = torch.arange(len(receiver), device=receiver.device) - start[receiver]
-        return receiver, first[receiver] + place
+        """Links of G_MP: the receiving temporal node [P] and the message [P]; of all, P is the sum of degrees."""
+        first = self._first_messages()
+        chosen = torch.arange(self.size, device=first.device)[self.receivers]
+        size = self.inbox[1:][chosen] - first[chosen]
+        receiver = torch.repeat_interleave(chosen, size)
+        start = torch.repeat_interleave(size.cumsum(0) - size, size)
+        return receiver, first[receiver] + torch.arange(len(receiver), device=receiver.device) - start
+
+    def blocks(self, most: int = LINKS) -> list[Flow]:
+        """The same, cut into runs of receivers with so many links together, or with those of a single one."""
+        ends = (self.inbox[1:] - self._first_messages()).cumsum(0)
+        full = torch.tensor([*range(most, int(ends[-1]), most)], dtype=ends.dtype, device=ends.device)
+        starts = sorted({0, *torch.searchsorted(ends, full, right=True).tolist()})
+        return [replace(self, receivers=slice(*rows)) for rows in zip(starts, [*starts[1:], self.size], strict=True)]
+
+    def _first_messages(self) -> Tensor:
+        """[T] the first message of the chain of each temporal node."""
+        return self.inbox[self.chain[torch.repeat_interleave(self.chain.diff())]]
 
     def receiver(self) -> Tensor:
         """[2E] the temporal node that each message reaches."""

@@ -27,7 +27,7 @@ from tapgnn.kernels.flow import Flow
 
 
 class BlockEnd(NamedTuple):
-    """The self connection: own, scale and shift [d] of LayerNorm(relu(own * h + read))."""
+    """Self connection: own, scale, shift [d] of LayerNorm(relu(own * h + read)); without norm the last two are [0]."""
 
     own: Tensor
     scale: Tensor
@@ -42,6 +42,7 @@ class BlockInputs:
     gate [2, d]                by role of the sender, or None
     table [S, d], row [T]      the inputs of the block, and which of them is each temporal node's (None: its own)
     end                        the self connection, or None
+    message [T, d]             what each temporal node would send itself; without rows where the kernel leaves it out
     """
 
     value: Tensor
@@ -50,6 +51,7 @@ class BlockInputs:
     table: Tensor
     row: Tensor | None
     end: BlockEnd | None
+    message: Tensor
 
     def own_rows(self) -> Tensor:
         """[T, d] the input of each temporal node."""
@@ -78,11 +80,13 @@ class Messages:
 class Kernel(nn.Module, ABC):
     """A kernel over messages of `width` channels.
 
-    reads_receiver says whether it looks at the receiver's own embedding; array_form is its number among the kernels
-    that have a `scan_arrays` in `tapgnn.kernels`, None for one from elsewhere.
+    reads_receiver says whether it looks at the receiver's own embedding, includes_self whether a node is one of its own
+    neighbours; array_form is its number among the kernels that have a `scan_arrays` in `tapgnn.kernels`, None for one
+    from elsewhere.
     """
 
     reads_receiver = False
+    includes_self = False
     array_form: int | None = None
 
     def __init__(self, width: int) -> None:
@@ -115,13 +119,18 @@ class Kernel(nn.Module, ABC):
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The same reading [T, d] of a stream that starts here, from the definition."""
 
+    def aggregate_directly(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
+        """`reference` on a part of the receivers at a time, so that few links are held at once."""
+        parts = [self.reference(value, index, own, part)[part.receivers] for part in flow.blocks()] if flow.size else []
+        return torch.cat(parts) if parts else self.reference(value, index, own, flow)
+
     def run_block(self, inputs: BlockInputs, flow: Flow, carried: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Embeddings [T, d] after the end of the block, and the last states; without carried states, directly."""
         value, index = pass_gate(inputs.value, inputs.index, inputs.gate, flow)
         mine = inputs.own_rows() if self.reads_receiver or inputs.end is not None else inputs.table
         last = None
         if carried is None:
-            read = self.reference(value, index, mine, flow)
+            read = self.aggregate_directly(value, index, mine, flow)
         else:
             read, last = self.scan(value, index, mine, flow, carried)
         return read if inputs.end is None else join_and_normalise(mine, *inputs.end, read), last

@@ -36,8 +36,10 @@ class Pool(Kernel):
     def reference(self, value: Tensor, index: Tensor, own: Tensor, flow: Flow) -> Tensor:
         """The definition."""
         receiver, message = flow.neighbourhood()
-        rows = [value[index[message[receiver == i]]].max(dim=0).values for i in range(flow.size)]
-        return torch.relu(torch.stack(rows)) if rows else value.new_zeros(0, self.width)
+        rows, counts = value[index[message]], torch.bincount(receiver, minlength=flow.size)
+        largest = [links.max(dim=0).values for links in torch.split(rows, counts[counts > 0].tolist()) if len(links)]
+        read = value.new_zeros(flow.size, self.width)
+        return torch.relu(read.index_copy(0, counts.nonzero().squeeze(1), torch.stack(largest)) if largest else read)
 
 
 @program

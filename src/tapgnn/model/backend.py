@@ -20,6 +20,7 @@ from tapgnn.compiled.projection_fused import JoinWeights, join_rows, plain_join_
 from tapgnn.compiled.row_lookup import Rows, pick, plain_pick, plain_replace_rows, replace_rows
 from tapgnn.kernels.attention import softmax_mean
 from tapgnn.kernels.flow import Flow, Scans
+from tapgnn.model.features.pair_encoder import PairEncoder, encode_pair_facts
 from tapgnn.model.features.recent_partners import find_pair_facts, plain_pair_facts
 from tapgnn.model.features.statistics_encoder import (
     StatisticsEncoder,
@@ -47,6 +48,7 @@ class Backend:
     propagate_sketches: Callable[[Flow, Tensor, Tensor, Sketching], Tensor]
     compare_sketches: Callable[[Rows, Tensor, int, Sketching], Tensor]
     pair_facts: Callable[[Rows, Tensor, Tensor, Tensor, int, float, int], Tensor]
+    encode_pair_facts: Callable[[PairEncoder, Tensor], Tensor]
     join_rows: Callable[[Rows, Tensor, JoinWeights], Tensor]
     weigh_pairs: Callable[[Tensor, int, Tensor], Tensor]
 
@@ -64,6 +66,7 @@ COMPILED = Backend(
     propagate_sketches=propagate_sketches,
     compare_sketches=compare_sketches,
     pair_facts=find_pair_facts,
+    encode_pair_facts=encode_pair_facts,
     join_rows=join_rows,
     weigh_pairs=weigh_pairs,
 )
@@ -77,6 +80,7 @@ PLAIN = Backend(
     propagate_sketches=plain_propagate_sketches,
     compare_sketches=plain_compare_sketches,
     pair_facts=plain_pair_facts,
+    encode_pair_facts=PairEncoder.forward,
     join_rows=plain_join_rows,
     weigh_pairs=plain_weigh_pairs,
 )

@@ -3,6 +3,9 @@
     value  = W [h, cos(W_t t + b)] + W_e e + sum of c   times a gate by role of the sender where `roles` is set
     h_next = kernel(value)                             as in the paper
     h_next = LayerNorm(relu(own * h + kernel(value)))  with the self connection
+    h_next = own * h + kernel(value)                   with the self connection, without its norm
+
+Where time is told at the input alone, W_t is that of the first block.
 
 e are the numbers of an event, c the learned vectors of its categories.
 
@@ -43,29 +46,30 @@ class Chunk:
 class Block(nn.Module):
     """An AP block of `config.width` channels."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, first: bool = True) -> None:
         super().__init__()
         width = config.width
         self.transform = nn.Linear(width, width)
-        self.of_time = linear_or_none(config.time_width, width)
+        self.of_time = linear_or_none(config.time_width if first or not config.time_at_input else 0, width)
         self.of_edge = linear_or_none(config.edge_features, width)
         self.of_category = nn.Embedding(sum(config.edge_categories), width) if config.edge_categories else None
         if self.of_category is not None:
             nn.init.normal_(self.of_category.weight, std=0.1)
-        first = torch.tensor([0, *config.edge_categories]).cumsum(0)[:-1]
-        self.register_buffer("first_code", first, persistent=False)
+        codes = torch.tensor([0, *config.edge_categories]).cumsum(0)[:-1]
+        self.register_buffer("first_code", codes, persistent=False)
         self.first_code: Tensor
         self.gate = nn.Parameter(torch.empty(2, width).normal_(1.0, 0.1)) if config.roles else None
         self.own = nn.Parameter(torch.ones(width)) if config.self_connection else None
-        self.norm = nn.LayerNorm(width) if config.self_connection else None
+        self.norm = nn.LayerNorm(width) if config.self_connection and config.norm else None
         self.kernel = find_kernel(config.kernel).from_config(config)
 
     @property
     def end(self) -> BlockEnd | None:
         """The weights of the self connection."""
-        if self.own is None or self.norm is None:
+        if self.own is None:
             return None
-        return BlockEnd(self.own, self.norm.weight, self.norm.bias)
+        scale, shift = (self.own[:0],) * 2 if self.norm is None else (self.norm.weight, self.norm.bias)
+        return BlockEnd(self.own, scale, shift)
 
     def forward(
         self, table: Tensor, row: Tensor | None, chunk: Chunk, carried: Tensor | None
@@ -81,11 +85,14 @@ class Block(nn.Module):
             value = value + self.of_time(chunk.encoding).index_select(0, chunk.instant)
             place = None
         index = flow.sender if place is None else place.index_select(0, flow.sender)
+        mine = value[:0]
+        if self.kernel.includes_self:
+            mine = value if place is None else value.index_select(0, place)
         if chunk.edge is not None:
             # Every message has a row of its own.
             value = value.index_select(0, index) + self.edges(chunk.edge).index_select(0, flow.event)
             index = torch.arange(len(value), device=value.device)
-        return self.kernel.run_block(BlockInputs(value, index, self.gate, table, row, self.end), flow, carried)
+        return self.kernel.run_block(BlockInputs(value, index, self.gate, table, row, self.end, mine), flow, carried)
 
     def edges(self, edge: Tensor) -> Tensor:
         """[E, d] what the features [E, f] of events add to their messages."""

@@ -1,8 +1,9 @@
 """The configuration of a model: plain numbers and words, saved as JSON beside the weights.
 
-Two presets. `paper` follows the equations of the paper: one of its four kernels, absolute time in every block, a dot
-product. `adaptive`, the default, is the best we have: forgetting kernel, walk sketches, node statistics, an MLP on the
-pair.
+Three presets. `paper` follows the equations of the paper where they work: one of its four kernels, absolute time in
+every block, the projection, a dot product; it departs from them by a self connection, the logarithm of the pause, and
+a transform for each role in the dot product (role-dot). `published` is what was run for the printed results.
+`adaptive`, the default, is the best we have: forgetting kernel, walk sketches, node statistics, an MLP on the pair.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events, Floats
 from tapgnn.kernels import find_kernel
 
-HEADS = ("dot", "additive", "mlp")
+HEADS = ("dot", "role-dot", "additive", "mlp")
 # Of every whole number: far beyond what is of use, and what memory has room for.
 LARGEST = 1 << 16
 
@@ -28,8 +29,10 @@ class Config:
 
     kernel, layers, width        the AP blocks: which kernel, K, d
     roles                        messages pass a gate of their own as source and as destination
-    self_connection              a block adds its own weighed input and normalises (LayerNorm)
-    time_width                   channels of cos(W t + b) given to every block (eq. 7), 0 for none
+    self_connection, norm        a block adds its own weighed input, and normalises (LayerNorm)
+    time_width, time_at_input    channels of cos(W t + b) given to every block (eq. 7), 0 for none; to the first alone
+    projection, log_pause        the projection of the paper (without statistics), or h itself is read; it encodes the
+                                 logarithm of the pause in place of the pause
     rates                        learned rates of the adaptive kernel, on each of its two clocks
     sketch_width, sketch_steps   walk sketches: length of the random vectors (0 for none), longest walk
     sketch_half_lives            of the sketches beside the one that never forgets, in spans of the clock of events
@@ -37,10 +40,11 @@ class Config:
     statistics, half_lives       recency and counts by role go into the projection and the head; the half-lives of the
                                  counts, in spans of the clock of events
     bins                         pieces of the piecewise linear encoding of a statistic for the head
-    node_vectors                 nodes known at training time have a learned vector each
+    node_vectors                 nodes known at training time have a learned vector each; without vectors and features
+                                 a node is nothing but its history
     node_features, edge_features how many numbers describe a node and an event, 0 for none
     edge_categories              how many codes each category of an event has
-    head, head_width             dot, additive or mlp; the hidden width of the mlp
+    head, head_width             dot, role-dot, additive or mlp; the hidden width of the mlp
     dropout, identity_dropout    the second replaces a node's vector by the unknown vector
     origin, span, unit, events   where time starts, how long the log is, the shortest pause that matters, and how many
                                  events the log has (a span of the clock of events)
@@ -51,7 +55,11 @@ class Config:
     width: int = 64
     roles: bool = True
     self_connection: bool = True
+    norm: bool = True
     time_width: int = 0
+    time_at_input: bool = False
+    projection: bool = True
+    log_pause: bool = False
     rates: int = 3
     sketch_width: int = 64
     sketch_steps: int = 2
@@ -94,16 +102,20 @@ class Config:
         for name in ("half_lives", "sketch_half_lives"):
             _check(all(half > 0 for half in getattr(self, name)), f"{name} must be positive")
         _check(
-            self.statistics or self.time_width > 0, "without statistics the projection needs a time_width of at least 1"
+            self.norm or not self.self_connection or self.kernel != "adaptive",
+            "the kernel adaptive has a self connection with norm, or none",
         )
-        _check(self.node_vectors or self.node_features > 0, "a node needs a learned vector, features, or both")
+        _check(
+            not self.statistics or (self.projection and not self.log_pause),
+            "projection and log_pause are options of a model without statistics",
+        )
 
     @classmethod
     def preset(cls, name: str = "adaptive", **changes: Any) -> Config:
         """A preset by name, with changes.
 
         >>> Config.preset("paper", kernel="mean", width=64).head
-        'dot'
+        'role-dot'
         """
         if name not in PRESETS:
             raise ConfigError(f"preset {name!r} is not one of {', '.join(PRESETS)}")
@@ -166,20 +178,26 @@ class Config:
         )
 
 
+# What the two have in common that are of the paper.
+_PAPER: dict[str, Any] = {
+    "width": 128,
+    "roles": False,
+    "time_width": 128,
+    "sketch_width": 0,
+    "partners": 0,
+    "statistics": False,
+    "dropout": 0.2,
+    "identity_dropout": 0.0,
+}
 PRESETS: dict[str, dict[str, Any]] = {
     "adaptive": {},
-    "paper": {
-        "kernel": "gcn",
-        "width": 128,
-        "roles": False,
+    "paper": {**_PAPER, "kernel": "mean", "norm": False, "log_pause": True, "head": "role-dot"},
+    "published": {
+        **_PAPER,
+        "kernel": "mean-with-self",
         "self_connection": False,
-        "time_width": 128,
-        "sketch_width": 0,
-        "partners": 0,
-        "statistics": False,
-        "head": "dot",
-        "dropout": 0.2,
-        "identity_dropout": 0.0,
+        "time_at_input": True,
+        "head": "additive",
     },
 }
 

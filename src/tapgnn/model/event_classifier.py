@@ -88,11 +88,7 @@ def _spread_codes(features: Any, widths: Any, dense: Any) -> None:
         start += widths[c]
 
 
-class EventClassifier(nn.Module):
-    """Either of them: logits [Q] of events from rows that describe them."""
-
-
-class FactClassifier(EventClassifier):
+class FactClassifier(nn.Module):
     """Logits [Q] of events from the columns `used` [F] of their descriptions [Q, D]."""
 
     def __init__(
@@ -164,7 +160,7 @@ class FactClassifier(EventClassifier):
         return self.members(self.encode(rows)).mean(dim=0) + self.shift
 
 
-class RepresentationClassifier(EventClassifier):
+class RepresentationClassifier(nn.Module):
     """Logits [Q] of events from [z(u,t), z(v,t), features] [Q, w], standardised as on the training events."""
 
     def __init__(self, width: int, hidden: int = 80, second: int = 10) -> None:
@@ -187,7 +183,16 @@ class RepresentationClassifier(EventClassifier):
 
     def forward(self, description: Tensor) -> Tensor:
         """Logits [Q]."""
-        return self.layers((description - self.centre) / self.scale).squeeze(1)  # type: ignore[no-any-return]
+        rows = description.to(self.centre.dtype)
+        return self.layers((rows - self.centre) / self.scale).squeeze(1)  # type: ignore[no-any-return]
+
+    def judge(self, z: Tensor, features: Tensor | None) -> Tensor:
+        """Logits [Q] from the representations [2Q, d] of the sources and then of the destinations, and the features."""
+        half = len(z) // 2
+        return self(torch.cat([z[:half], z[half:], z[:half, :0] if features is None else features], dim=1))  # type: ignore[no-any-return]
+
+
+EventClassifier = FactClassifier | RepresentationClassifier
 
 
 def _uniform(*shape: int, fan_in: int = 0) -> nn.Parameter:

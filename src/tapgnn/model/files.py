@@ -27,6 +27,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load as load_tensors
 from safetensors.torch import save as save_tensors
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.file_integrity import bytes_sha256, write_atomically
@@ -55,6 +56,8 @@ UNSUITABLE = (
     AssertionError,
 )
 _DTYPES = {"float32": torch.float32, "float64": torch.float64}
+# How many numbers a model may hold beyond its weights, such as the row of a new node.
+ROOM = 1 << 24
 _COUNTERS = ("clock", "events", "size", "sketch_width")
 
 
@@ -115,6 +118,9 @@ def load_state(folder: str | Path, model: Model) -> State:
     path = Path(folder) / STATE
     arenas, counters = unpack_tensors(path, read_file(folder, STATE))
     with refusing(path):
+        if "sums" in arenas and arenas["sums"].dtype == torch.float64:
+            # So earlier versions kept them, whatever the type of the model.
+            arenas["sums"] = arenas["sums"].to(model.dtype)
         _check_state(arenas, counters, model)
         columns: dict[str, Any] = {**arenas, **counters}
         return State(**columns)
@@ -217,20 +223,40 @@ def check_count(name: str, value: Any, largest: int) -> None:
         raise ConfigError(f"{name} is {value!r}, not a whole number from 0 to {largest}")
 
 
+class _ReadFrom(TorchFunctionMode):
+    """Make the parts of a model whose weights come from a file: none is drawn, and not much more than the file holds is
+    allocated, whatever the configuration says. (Shapes alone, on the meta device, make torch import its compiler.)
+    """
+
+    def __init__(self, weights: Mapping[str, Tensor]) -> None:
+        super().__init__()
+        self.room = ROOM + sum(tensor.numel() for tensor in weights.values())
+
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
+        given, name = options or {}, getattr(function, "__name__", "")
+        if name in ("normal_", "uniform_", "kaiming_uniform_"):
+            return arguments[0] if arguments else given["tensor"]
+        if name in ("empty", "zeros", "ones", "linspace", "logspace"):
+            shape = arguments[2:3] if name.endswith("space") else arguments
+            self.room -= math.prod(shape[0] if isinstance(shape[0], tuple | list) else shape)
+            if self.room < 0:
+                raise ConfigError("the configuration is of a larger model than the weights")
+        return function(*arguments, **given)
+
+
 def _build(config: Config, vocabulary: Vocabulary, weights: dict[str, Tensor], dtype: torch.dtype) -> Model:
     """The model with its weights; nothing is allocated before their shapes are those of the configuration."""
     if config.layers > len(weights):
         raise ConfigError(f"there are no weights of {config.layers} layers")
-    with torch.device("meta"):
-        expected = Model(config, vocabulary).to(dtype).state_dict()
-    features = weights["inputs.features"]
-    if features.dim() and len(features) > len(expected["inputs.features"]):
+    with _ReadFrom(weights):
+        model = Model(config, vocabulary).to(dtype)
+    features, expected = weights["inputs.features"], model.state_dict()
+    if features.dim() and len(features) > len(model.inputs.features):
         # Nodes that came after training were described, too.
-        expected["inputs.features"] = expected["inputs.features"].new_empty(len(features), config.node_features)
+        expected["inputs.features"] = model.inputs.features[:1].expand(len(features), -1)
     check_tensors(weights, expected)
     for name in expected:
         check_range(name, weights[name])
-    model = Model(config, vocabulary).to(dtype)
     model.inputs.features = features
     model.load_state_dict(weights)
     return model

@@ -4,7 +4,8 @@ A head is given the left ends first and then the right ends, in blocks as long a
 is paired with the i-th left end.
 
 dot       z_u . z_v                                                 eq. 9
-additive  w . relu(A z_u + B z_v)                                   what was published
+role-dot  (A z_u + a) . (B z_v + b) / sqrt(d)                       eq. 9 with a projection for each role
+additive  w . [z_u, z_v] + c                                        what was run for the published results
 mlp       a . z_u + b . z_v + c . (z_u * z_v) + two hidden layers over the statistics of both, the cosines of their
           sketches and the facts of the pair
 
@@ -42,26 +43,44 @@ class PairInputs(NamedTuple):
 class Dot(nn.Module):
     """The dot product."""
 
+    scale = 1.0
+
     def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
         """Logits [Q, 1]."""
         z, left = inputs.z, inputs.left
         return (in_blocks(z[left:], left) * z[:left]).sum(dim=2).view(-1, 1)
 
 
-class Additive(nn.Module):
-    """One hidden layer over the sum of two transforms."""
+class RoleDot(nn.Module):
+    """The dot product of two transforms: a destination can be active without saying the same of the source."""
 
     def __init__(self, config: Config) -> None:
         super().__init__()
         self.of_left = nn.Linear(config.width, config.width)
-        self.of_right = nn.Linear(config.width, config.width, bias=False)
-        self.out = nn.Linear(config.width, 1)
+        self.of_right = nn.Linear(config.width, config.width)
+        self.scale = config.width**-0.5
 
     def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
         """Logits [Q, 1]."""
         z, left = inputs.z, inputs.left
-        hidden = in_blocks(self.of_right(z[left:]), left) + self.of_left(z[:left])
-        return self.out(torch.relu(hidden)).view(-1, 1)  # type: ignore[no-any-return]
+        product = in_blocks(self.of_right(z[left:]), left) * self.of_left(z[:left])
+        logits: Tensor = product.sum(dim=2).view(-1, 1) * self.scale
+        return logits
+
+
+class Additive(nn.Module):
+    """One linear layer over both representations side by side: f(u, t) + g(v, t), nothing of the pair."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.of_both = nn.Linear(2 * config.width, 1)
+
+    def forward(self, inputs: PairInputs, backend: Backend) -> Tensor:
+        """Logits [Q, 1]."""
+        z, left = inputs.z, inputs.left
+        of_left, of_right = self.of_both.weight.view(2, -1)
+        logits: Tensor = in_blocks(z[left:], left) @ of_right + z[:left] @ of_left + self.of_both.bias
+        return logits.view(-1, 1)
 
 
 class Direct(nn.Module):
@@ -165,8 +184,10 @@ def in_blocks(right: Tensor, left: int) -> Tensor:
     return right.view(len(right) // max(left, 1), left, right.shape[1])
 
 
-def make_head(config: Config, statistics: int, walks: int, pairs: int) -> Dot | Additive | PairMLP:
+def make_head(config: Config, statistics: int, walks: int, pairs: int) -> Dot | RoleDot | Additive | PairMLP:
     """The head that a configuration names, for so many encoded statistics of an end, cosines and facts of a pair."""
     if config.head == "dot":
         return Dot()
+    if config.head == "role-dot":
+        return RoleDot(config)
     return Additive(config) if config.head == "additive" else PairMLP(config, statistics, walks, pairs)

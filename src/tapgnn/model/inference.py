@@ -7,6 +7,7 @@ compiled whole, for few, where a single event would pay more for calls than for 
 
 from __future__ import annotations
 
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,28 +15,30 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.compiled.handle import make_handle
 from tapgnn.compiled.jit import compiled, fast, program, whole
-from tapgnn.compiled.kept import keep
 from tapgnn.compiled.numba_intrinsics import new_line
 from tapgnn.compiled.pair_score import weigh
+from tapgnn.compiled.parallel import side_by_side
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.products import empty_rows, linear, multiply, relu
 from tapgnn.compiled.projection_fused import join
-from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
+from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows, take_sums
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
 from tapgnn.kernels import ChunkArrays, LayerArrays, scan_block
 from tapgnn.model.event_classifier import EventClassifier, FactClassifier, RepresentationClassifier
 from tapgnn.model.features.event_facts import event_facts
-from tapgnn.model.features.node_statistics import LAST, fold_statistics, read_clocks
+from tapgnn.model.features.node_statistics import LAST
 from tapgnn.model.features.pair_encoder import encode_pairs
-from tapgnn.model.features.recent_partners import fold_partners, pair_facts
+from tapgnn.model.features.recent_partners import pair_facts
 from tapgnn.model.features.statistics_encoder import encode_rows
-from tapgnn.model.features.walk_sketch import compare, decay_to_queries, propagate
+from tapgnn.model.features.walk_sketch import compare, decay_to_queries
 from tapgnn.model.heads import QUESTIONS, Question
+from tapgnn.model.observation import count, remember
 from tapgnn.model.state import Past, State
-from tapgnn.model.time_encoding import encode_times
-from tapgnn.model.trace import Reached
+from tapgnn.model.time_encoding import encode_times, log_pauses
+from tapgnn.model.trace import ChunkRows
 from tapgnn.model.weight_arrays import (
     ClockArrays,
     block_arrays,
@@ -43,20 +46,24 @@ from tapgnn.model.weight_arrays import (
     head_arrays,
     input_arrays,
     projection_arrays,
-    representation_classifier_arrays,
 )
-from tapgnn.unfold import Unfolding, chain_owners
+from tapgnn.unfold import Unfolding
 
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
 
 # Up to so many events or queries a call is compiled whole; measured: from there on the matrix library is faster.
 FEW = 64
-# Counts how often a tensor was written to.
+# How often a tensor was written to.
 version_of = attrgetter("_version")
 
 
-class Describing(NamedTuple):
+def count_writes(tensors: tuple[Tensor, ...]) -> int:
+    """How often they were written to, all together; a number that only grows."""
+    return sum(map(version_of, tensors))
+
+
+class DescriptionArrays(NamedTuple):
     """What describes a node at a query: origin and spans of the clocks, h_0, and the projection."""
 
     spans: Any
@@ -69,7 +76,7 @@ class Inference:
 
     def __init__(self, model: Model) -> None:
         self.tensors = (*model.parameters(), *model.buffers())
-        self.versions = list(map(version_of, self.tensors))
+        self.writes = count_writes(self.tensors)
         self.dtype = model.walk_scale.dtype
         self.sketching = model.sketching if model.config.sketched else model.sketching._replace(width=0)
         self.no_features = np.empty((0, 0), dtype=array_of(model.walk_scale).dtype)
@@ -80,28 +87,30 @@ class Inference:
             )
             self.inputs = input_arrays(model)
             self.blocks = block_arrays(model)
-            self.describing = Describing(model.spans, self.inputs, projection_arrays(model))
+            self.describing = DescriptionArrays(model.spans, self.inputs, projection_arrays(model))
             self.head = head_arrays(model)
         # Unit of time, rates per event, and how many columns the plain facts of an event have.
         self.counting = (float(model.config.unit), model.count_rate, len(model.description["facts"]))
         self.absorbing = (self.clocks, self.inputs, self.blocks, self.sketching)
         self.linking = (self.counting, self.describing, self.sketching, self.head)
-        self.kept_absorbing, self.kept_linking = keep(self.absorbing), keep(self.linking)
+        self.absorbing_handle, self.linking_handle = make_handle(self.absorbing), make_handle(self.linking)
         self.columns = sum(map(len, model.description.values()))
-        self.judge: tuple[EventClassifier | None, tuple[Tensor, ...], list[int], Any] = None, (), [], None
+        self.judge: tuple[FactClassifier | None, tuple[Tensor, ...], int, Any] = None, (), 0, None
 
     def is_current(self) -> bool:
         """Whether the weights are still those of the model."""
-        return self.versions == list(map(version_of, self.tensors))
+        return self.writes == count_writes(self.tensors)
 
-    def absorb(self, events: Events, view: Unfolding, state: State) -> Reached:
-        """Write the rows of the active nodes into the state; see `Reached`."""
+    def absorb(self, events: Events, view: Unfolding, state: State) -> ChunkRows:
+        """Write the rows of the active nodes into the state; see `ChunkRows`."""
         features = self.no_features
         if events.features is not None:
             features = torch.from_numpy(events.features).to(self.dtype).numpy()
+        # Gradients that still need the embeddings before these are refused: torch sees that they are written to.
+        torch.autograd.graph.increment_version(state.embedding)
         given = (view, float(state.events), features, state.arrays())
         few = len(events) <= FEW
-        return Reached(*(absorb_few(*given, self.kept_absorbing) if few else absorb(*given, *self.absorbing)))
+        return ChunkRows(*(absorb_few(*given, self.absorbing_handle) if few else absorb_many(*given, *self.absorbing)))
 
     def represent(self, past: Past) -> Tensor:
         """z [Q, d]."""
@@ -112,7 +121,7 @@ class Inference:
         """Logits [Q] of pairs; see `Model.link`."""
         given = (past.arrays(), left, QUESTIONS.index(question))
         few = len(past) <= FEW
-        return torch.from_numpy(link_few(*given, self.kept_linking) if few else link(*given, *self.linking))
+        return torch.from_numpy(link_few(*given, self.linking_handle) if few else link(*given, *self.linking))
 
     def describe_events(self, past: Past, features: Tensor | None) -> Tensor:
         """[Q, D] see `Model.describe_events`."""
@@ -121,69 +130,69 @@ class Inference:
 
     def classify(self, classifier: EventClassifier, past: Past, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Logits [Q] of the links and of the labels of events; see `Model.score_and_classify`."""
+        if isinstance(classifier, RepresentationClassifier):
+            return self.link(past, len(past) // 2, QUESTIONS[0]), classifier.judge(self.represent(past), features)
         asked, given, (arrays, kept) = past.arrays(), self._features(features), self._classifier(classifier)
-        of_representations = isinstance(classifier, RepresentationClassifier)
-        if len(past) <= FEW:
-            run = classify_representations_few if of_representations else classify_few
-            link, label = run(asked, given, self.kept_linking, kept)
-        else:
-            run = classify_representations if of_representations else classify
-            link, label = run(asked, given, *self.linking, arrays)
-        return torch.from_numpy(link), torch.from_numpy(label)
+        few = len(past) <= FEW
+        found = (
+            classify_few(asked, given, self.linking_handle, kept)
+            if few
+            else classify(asked, given, *self.linking, arrays)
+        )
+        link, label = map(torch.from_numpy, found)
+        return link, label
 
     def _features(self, features: Tensor | None) -> Any:
         return self.no_features if features is None else array_of(features)
 
-    def _classifier(self, classifier: EventClassifier) -> Any:
+    def _classifier(self, classifier: FactClassifier) -> Any:
         """Its weights as arrays, and kept, made anew where it is another one or was trained since."""
-        kept, tensors, versions, arrays = self.judge
-        if kept is not classifier or versions != list(map(version_of, tensors)):
+        kept, tensors, writes, arrays = self.judge
+        if kept is not classifier or writes != count_writes(tensors):
             tensors = (*classifier.parameters(), *classifier.buffers())
-            if isinstance(classifier, RepresentationClassifier):
-                arrays = representation_classifier_arrays(classifier, self.dtype)
-            elif isinstance(classifier, FactClassifier):
-                # Compiled code would read beyond the description.
-                if len(classifier.used) and int(classifier.used.max()) >= self.columns:
-                    raise ConfigError("the classifier belongs to another model; train one for this model")
-                arrays = classifier_arrays(classifier, self.dtype)
-            arrays = arrays, keep((arrays,))
-            self.judge = classifier, tensors, list(map(version_of, tensors)), arrays
+            # Compiled code would read beyond the description.
+            if len(classifier.used) and int(classifier.used.max()) >= self.columns:
+                raise ConfigError("the classifier belongs to another model; train one for this model")
+            made = classifier_arrays(classifier, self.dtype)
+            arrays = made, make_handle((made,))
+            self.judge = classifier, tensors, count_writes(tensors), arrays
         return arrays
 
 
 @program
 def absorb(view, before, features, arenas, clocks, inputs, blocks, sketching):  # type: ignore[no-untyped-def]
-    """Replace the rows of the active nodes in the arenas, after `before` events; gives what `Reached` holds."""
+    """Replace the rows of the active nodes in the arenas, after `before` events; gives what `ChunkRows` holds."""
     sums, statistics, embeddings, sketches, known = arenas
-    nodes, size, seen = view.nodes, len(view.time), view.seen + before
-    carried_statistics = take_rows(nodes, statistics, 0, statistics.shape[1])
-    carried_embedding = take_rows(nodes, embeddings, 0, embeddings.shape[1])
-    carried_sketch = take_rows(nodes, sketches, 0, sketches.shape[1])
-    carried_partners = take_rows(nodes, known, 0, known.shape[1])
-    rows, elapsed, at = np.empty((size, statistics.shape[1])), np.empty((size, 2)), np.empty((size, 2))
-    degree = np.empty(size, dtype=embeddings.dtype)
-    fold_statistics(view, seen, clocks.count_rate, carried_statistics, rows, elapsed)
-    read_clocks(clocks.spans, view, seen, rows, elapsed, at, degree)
-    chunk = ChunkArrays(view.chain, view.inbox, view.sender, view.role, degree, elapsed)
-    owner = chain_owners(view.chain)
-    embedding, lower = embed(view, owner, chunk, features, clocks, inputs, blocks, sums)
-    sketch = empty_rows(size, 0, sketches)
-    if sketching.width > 0:
-        sketch = propagate(view.chain, view.inbox, view.sender, owner, elapsed, carried_sketch, sketching)
-        put_rows(nodes, view.chain[1:] - 1, sketch, 0, sketches)
-    partners = np.empty((size, known.shape[1]))
-    if known.shape[1] > 0:
-        fold_partners(view, owner, seen, clocks.count_rate, rows, carried_partners, partners)
-        put_rows(nodes, view.chain[1:] - 1, partners, 0, known)
-    put_rows(nodes, view.chain[1:] - 1, rows, 0, statistics)
-    put_rows(nodes, view.chain[1:] - 1, embedding, 0, embeddings)
-    carried = (carried_statistics, carried_embedding, carried_sketch, carried_partners)
-    return rows, embedding, sketch, partners, *carried, lower
+    counted = count(view, before, clocks.spans, clocks.count_rate, statistics, embeddings)
+    embedded = embed(view, counted, features, clocks, inputs, blocks, sums, embeddings)
+    return _reached(counted, embedded, remember(view, counted, clocks.count_rate, sketching, sketches, known))
+
+
+def absorb_many(
+    view: Any, before: Any, features: Any, arenas: Any, clocks: Any, inputs: Any, blocks: Any, sketching: Any
+) -> Any:
+    """`absorb`, with what needs no weights on another thread."""
+    sums, statistics, embeddings, sketches, known = arenas
+    counted = count(view, before, clocks.spans, clocks.count_rate, statistics, embeddings)
+    embedding = partial(embed, view, counted, features, clocks, inputs, blocks, sums, embeddings)
+    remembering = partial(remember, view, counted, clocks.count_rate, sketching, sketches, known)
+    return _reached(counted, *side_by_side(len(view.time) * sketches.shape[1], embedding, remembering))
 
 
 @program
-def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: ignore[no-untyped-def]
-    """h_K and h_{K-1} [T, d], layer by layer; the sums of the nodes are replaced."""
+def _reached(counted, embedded, remembered):  # type: ignore[no-untyped-def]
+    embedding, lower, carried_embedding = embedded
+    sketch, partners, carried_sketch, carried_partners = remembered
+    carried = (counted.carried, carried_embedding, carried_sketch, carried_partners)
+    return counted.statistics, embedding, sketch, partners, *carried, lower
+
+
+@program
+def embed(view, counted, features, clocks, inputs, blocks, sums, embeddings):  # type: ignore[no-untyped-def]
+    """h_K and h_{K-1} [T, d], layer by layer, and h_K [C, d] as it was; sums and embeddings of nodes are replaced."""
+    owner = counted.owner
+    chunk = ChunkArrays(view.chain, view.inbox, view.sender, view.role, counted.degree, counted.elapsed)
+    carried_embedding = take_rows(view.nodes, embeddings, 0, embeddings.shape[1])
     table, row, start = first_inputs(view.nodes, inputs), owner, 0
     origin, span, _ = clocks.spans
     waves = encode_times((view.instants - origin) / span, clocks.frequency, clocks.phase)
@@ -191,21 +200,24 @@ def embed(view, owner, chunk, features, clocks, inputs, blocks, sums):  # type: 
     for k in range(len(blocks.transform)):
         lower, place = table, row
         layer = LayerArrays(blocks.gate[k], blocks.own[k], blocks.scale[k], blocks.shift[k], blocks.scan_weight[k])
-        value, index = linear(table, blocks.transform[k], blocks.bias[k]), row[view.sender]
+        value, index, mine = linear(table, blocks.transform[k], blocks.bias[k]), row[view.sender], row
         if waves.shape[1] > 0:
             times = linear(waves, blocks.of_time[k], 0)
-            value, index = add_rows(value, row, times, view.instant), view.sender
+            value, index, mine = add_rows(value, row, times, view.instant), view.sender, np.arange(len(row))
+        message = value
         if features.shape[1] > 0:
             numbers = len(blocks.of_edge[k])
             edges = linear(np.ascontiguousarray(features[:, :numbers]), blocks.of_edge[k], 0)
             _add_categories(features, numbers, blocks.first_code, blocks.of_category[k], edges)
             value, index = add_rows(value, index, edges, view.event), np.arange(len(view.event))
         width = sums.shape[1] // len(blocks.transform)
-        carried = take_rows(view.nodes, sums, start, width)
-        table, last = scan_block(blocks.form, blocks.gated, chunk, value, index, table, row, layer, carried)
+        carried = take_sums(view.nodes, sums, start, width)
+        carrying = (value, index, message, mine)
+        table, last = scan_block(blocks.form, blocks.gated, chunk, *carrying, table, row, layer, carried)
         put_rows(view.nodes, np.arange(len(view.nodes)), last, start, sums)
         row, start = np.arange(len(owner)), start + width
-    return table, lower if len(blocks.transform) > 1 else lower[place]
+    put_rows(view.nodes, view.chain[1:] - 1, table, 0, embeddings)
+    return table, lower if len(blocks.transform) > 1 else lower[place], carried_embedding
 
 
 @compiled
@@ -263,10 +275,15 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
     if len(projection.out) > 0:
         hidden = linear(pick_rows(asked.embedding), projection.of_embedding, projection.hidden_bias)
         last = np.maximum(past[:, LAST], past[:, LAST + 1])
-        waves = encode_times((asked.time - last) / spans[1], projection.frequency, projection.phase)
-        multiply(waves, projection.of_pause, hidden)
+        pause = (asked.time - last) / spans[1]
+        if projection.shortest > 0:
+            pause = log_pauses(pause, projection.shortest)
+        multiply(encode_times(pause, projection.frequency, projection.phase), projection.of_pause, hidden)
         relu(hidden)
         return linear(hidden, projection.out, projection.out_bias), past, hidden[:, :0].copy()
+    if len(projection.of_statistics) == 0:
+        z = pick_rows(asked.embedding)
+        return z, past, z[:, :0].copy()
     described, encoded = encode_rows(past, asked.partners, asked.time, asked.seen, projection.encoding)
     known = linear(described, projection.of_statistics, 0)
     if len(projection.of_node) > 0:
@@ -295,22 +312,32 @@ def link_parts(asked, left, question, counting, describing, sketching, head):  #
         kept = decay_to_queries(past, asked.time, asked.seen, describing.spans, sketching.rate, z)
         walks = compare(asked.sketch, kept, left, sketching) / head.walk_scale
     logits = np.zeros(len(z) - left, dtype=z.dtype)
-    if len(head.of_pair) > 0:
-        weigh(left, z, head.of_pair, logits)
+    weigh(left, turn_ends(left, z, head), head.of_pair, logits)
     if len(head.bias) > 0:
-        given = encoded if len(head.second) > 0 else z
-        ours = linear(given[:left], head.of_left, 0)
-        hidden = linear(given[left:], head.of_right, head.bias)
+        ours = linear(encoded[:left], head.of_left, 0)
+        hidden = linear(encoded[left:], head.of_right, head.bias)
         if len(head.of_walks) > 0:
             multiply(walks, head.of_walks, hidden)
         if len(head.of_pairs) > 0:
             multiply(encode_pairs(pairs, head.pair_encoding), head.of_pairs, hidden)
         _join_ends(left, ours, hidden)
-        if len(head.second) > 0:
-            hidden = linear(hidden, head.second, head.second_bias)
+        hidden = linear(hidden, head.second, head.second_bias)
         output = min(question, len(head.out) - 1)
         _add_weighed(hidden, head.out[output], head.out_bias[output], logits)
+    elif len(head.out_bias) > 0:
+        logits += head.out_bias[0]
     return logits, walks, pairs, past
+
+
+@program
+def turn_ends(left, z, head):  # type: ignore[no-untyped-def]
+    """z [n, d] of all ends, with a transform of its own for each role where the head has them."""
+    if len(head.turn) == 0:
+        return z
+    ends = empty_rows(z.shape[0], z.shape[1], z)
+    ends[:left] = linear(z[:left], head.turn[0], head.turn_bias[0])
+    ends[left:] = linear(z[left:], head.turn[1], head.turn_bias[1])
+    return ends
 
 
 @fast
@@ -401,56 +428,22 @@ def _ask_members(hidden: Any, classifier: Any, logits: Any) -> None:
         logits[q] = total
 
 
-@program
-def classify_representations(  # type: ignore[no-untyped-def]
-    asked, features, counting, describing, sketching, head, classifier
-):
-    """`classify` from the representations of both ends and the features."""
-    z, _, _ = represent(asked, describing)
-    described = empty_rows(len(z) // 2, len(classifier.centre), z)
-    _standardise(z, features, classifier.centre, classifier.scale, described)
-    first = linear(described, classifier.first, classifier.first_bias)
-    relu(first)
-    logits = np.zeros(len(described), dtype=z.dtype)
-    second = linear(first, classifier.second, classifier.second_bias)
-    _add_weighed(second, classifier.third, classifier.third_bias[0], logits)
-    return link(asked, len(logits), 0, counting, describing, sketching, head), logits
-
-
-@fast
-def _standardise(z: Any, features: Any, centre: Any, scale: Any, described: Any) -> None:
-    """Fill described [Q, w]."""
-    size, width = len(described), z.shape[1]
-    for q in range(size):
-        for j in range(width):
-            described[q, j] = (z[q, j] - centre[j]) / scale[j]
-            described[q, width + j] = (z[size + q, j] - centre[width + j]) / scale[width + j]
-        for j in range(2 * width, described.shape[1]):
-            described[q, j] = (features[q, j - 2 * width] - centre[j]) / scale[j]
-
-
 represent_few = whole(represent)
 
 
 @whole
-def absorb_few(view: Any, before: Any, features: Any, arenas: Any, kept: Any) -> Any:
+def absorb_few(view: Any, before: Any, features: Any, arenas: Any, handle: Any) -> Any:
     """`absorb`, with what it takes of the model."""
-    return absorb(view, before, features, arenas, *kept.parts)
+    return absorb(view, before, features, arenas, *handle.parts)
 
 
 @whole
-def link_few(asked: Any, left: Any, question: Any, kept: Any) -> Any:
+def link_few(asked: Any, left: Any, question: Any, handle: Any) -> Any:
     """`link`, with what it takes of the model."""
-    return link(asked, left, question, *kept.parts)
+    return link(asked, left, question, *handle.parts)
 
 
 @whole
-def classify_few(asked: Any, features: Any, kept: Any, classifier: Any) -> Any:
+def classify_few(asked: Any, features: Any, handle: Any, classifier: Any) -> Any:
     """`classify`, with what it takes of the model and of the classifier."""
-    return classify(asked, features, *kept.parts, *classifier.parts)
-
-
-@whole
-def classify_representations_few(asked: Any, features: Any, kept: Any, classifier: Any) -> Any:
-    """`classify_representations`, with what it takes of the model and of the classifier."""
-    return classify_representations(asked, features, *kept.parts, *classifier.parts)
+    return classify(asked, features, *handle.parts, *classifier.parts)

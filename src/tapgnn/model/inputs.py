@@ -1,4 +1,4 @@
-"""h_0: what a node is before any event. A learned vector, given features, or both added up.
+"""h_0: what a node is before any event. A learned vector, given features, both added up, or, without either, zero.
 
 Row 0 of the table is the unknown vector; it serves every node that was not there at training time, and is trained by
 dropping identities at random. Gradients of the table are sparse: a step touches the rows of the chunk, not all N.
@@ -20,7 +20,7 @@ class Inputs(nn.Module):
 
     def __init__(self, config: Config, nodes: int) -> None:
         super().__init__()
-        self.nodes = nodes
+        self.nodes, self.width = nodes, config.width
         self.identity_dropout = config.identity_dropout
         self.vectors: nn.Embedding | None = None
         self.of_features: nn.Linear | None = None
@@ -68,4 +68,6 @@ class Inputs(nn.Module):
         if self.of_features is not None:
             row = torch.where(node < len(self.features) - 1, node + 1, 0)
             parts.append(self.of_features(self.features[row]))
+        if not parts:
+            return self.features.new_zeros(len(node), self.width)
         return torch.stack(parts).sum(dim=0) if len(parts) > 1 else parts[0]

@@ -15,6 +15,7 @@ What these do is written in two programs over the same loops: `inference` on arr
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -22,13 +23,14 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor, nn
 
-from tapgnn.errors import ConfigError, LateEventError
+from tapgnn.compiled.row_lookup import Rows
+from tapgnn.errors import ConfigError, LateEventError, advise
 from tapgnn.events import Bools, Events, Floats
 from tapgnn.kernels import find_kernel
 from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
-from tapgnn.model.differentiable import Differentiable
+from tapgnn.model.differentiable import DescribedPairs, Differentiable
 from tapgnn.model.event_classifier import EventClassifier, codes_fit, dense_features, description_columns
 from tapgnn.model.features.node_statistics import empty_statistics, never_active
 from tapgnn.model.features.pair_encoder import PairEncoder
@@ -38,11 +40,11 @@ from tapgnn.model.features.walk_sketch import Sketching, sketch_size
 from tapgnn.model.heads import Question, make_head
 from tapgnn.model.inference import Inference
 from tapgnn.model.inputs import Inputs
-from tapgnn.model.projection import Projection, StatisticsProjection
-from tapgnn.model.state import Asked, Past, State
+from tapgnn.model.projection import StatisticsProjection, make_projection
+from tapgnn.model.state import Past, QueryInputs, State
 from tapgnn.model.time_encoding import TimeEncoding
-from tapgnn.model.trace import Trace
-from tapgnn.unfold import unfold
+from tapgnn.model.trace import ChunkRows, Observed, Trace
+from tapgnn.unfold import Unfolding, unfold
 from tapgnn.vocabulary import Vocabulary
 
 Late = Literal["reject", "merge"]
@@ -67,10 +69,10 @@ class Model(nn.Module):
         self.vocabulary = vocabulary
         self.inputs = Inputs(config, len(vocabulary))
         self.encoding = TimeEncoding(config.time_width, config.unit / config.span)
-        self.blocks = nn.ModuleList([Block(config) for _ in range(config.layers)])
+        self.blocks = nn.ModuleList([Block(config, first=k == 0) for k in range(config.layers)])
         self.statistics = StatisticsEncoder(config) if config.statistics else None
         width, encoded = (0, 0) if self.statistics is None else (self.statistics.width, self.statistics.encoded_width)
-        self.projection = StatisticsProjection(config, width) if config.statistics else Projection(config)
+        self.projection = StatisticsProjection(config, width) if config.statistics else make_projection(config)
         # No buffers: they stay in float64 whatever the type of the model.
         self.count_rate: Floats = config.count_rates() / config.events
         self.sketching = Sketching(config.sketch_width, config.sketch_steps, config.sketch_rates())
@@ -119,7 +121,7 @@ class Model(nn.Module):
         size = sketch_size(*self.sketching) if config.sketched else 0
         sums = torch.cat([block.kernel.empty() for block in self.layers])
         return State(
-            sums=sums.unsqueeze(0).to(device),
+            sums=sums.unsqueeze(0).to(device, self.dtype),
             statistics=torch.from_numpy(empty_statistics(len(self.count_rate))).unsqueeze(0).to(device),
             embedding=torch.zeros(1, config.width, dtype=self.dtype, device=device),
             sketch=torch.zeros(1, size, dtype=self.dtype, device=device),
@@ -130,18 +132,43 @@ class Model(nn.Module):
     def advance(self, events: Events, state: State, late: Late = "reject") -> tuple[Trace, State]:
         """Absorb events into the state; the state handed in is consumed.
 
-        Events must be younger than the clock of the state. With late='merge', older ones are absorbed at the present
+        Events must be later than the clock of the state. With late='merge', older ones are absorbed at the present
         instant instead: exact for undecayed sums of the first layer whose messages tell neither time nor degree (mean,
         pool, attention without time encoding), an approximation otherwise.
         """
+        events, view, following = self._open(events, state, late)
+        reached = self._program().absorb(events, view, following)
+        return self._close(events, view, reached, state, following)
+
+    def observe(self, events: Events, state: State) -> tuple[Observed, State]:
+        """The part of `advance` that needs no weights; `embed` is the other. The state handed in is consumed.
+
+        The observed chunks must be embedded one by one, each once; the next may be observed meanwhile.
+        """
+        events, view, following = self._open(events, state, "reject")
+        flow, reached = Differentiable(self).observe(view, following)
+        trace, following = self._close(events, view, reached, state, following)
+        return Observed(events, flow, trace), following
+
+    def embed(self, observed: Observed) -> Trace:
+        """The trace of an observed chunk, with its embeddings and gradients."""
+        events, flow, trace = observed
+        reached = Differentiable(self).embed(events, trace.view, flow, trace.reached, trace.successor)
+        return replace(trace, reached=reached)
+
+    def _open(self, events: Events, state: State, late: Late) -> tuple[Events, Unfolding, State]:
+        """The events in order, their unfolding, and the state that takes over."""
         self._check_events(events)
         state.check_usable()
         state.check_widths(self._widths)
         events = _in_order(events, state.clock, late)
         state.admit(self.vocabulary)
-        view = unfold(events)
-        following = state.consume()
-        reached = self._program().absorb(events, view, following)
+        return events, unfold(events), state.consume()
+
+    def _close(
+        self, events: Events, view: Unfolding, reached: ChunkRows, state: State, following: State
+    ) -> tuple[Trace, State]:
+        """The trace, and the state at the end of the events."""
         trace = Trace(view, reached, events.time, state.events, state.clock, following)
         if len(events):
             following.clock = float(events.time[-1])
@@ -232,9 +259,17 @@ class Model(nn.Module):
         """
         return self._program().link(past, left, question)
 
-    def link_rows(self, asked: Asked, left: int) -> Tensor:
+    def link_rows(self, asked: QueryInputs, left: int) -> Tensor:
         """Logits [Q, questions] of pairs of given rows, with gradients to them."""
         return Differentiable(self).link_rows(asked, left)
+
+    def describe_pairs(self, past: Past, left: int) -> DescribedPairs:
+        """What needs no weights of `link_rows`, for pairs as in `link`."""
+        return Differentiable(self).describe_pairs(past, left)
+
+    def weigh_pairs(self, described: DescribedPairs, embedding: Rows) -> Tensor:
+        """The rest of `link_rows`: logits [Q, questions] of pairs whose ends have these embeddings."""
+        return Differentiable(self).weigh_pairs(described, embedding)
 
     def recall(self, where: State | Trace, nodes: Numbers, times: Numbers) -> tuple[Tensor, ...]:
         """Statistics [Q, F], embedding [Q, d], sketch and partners [Q, .] strictly before some times, copied."""
@@ -287,7 +322,7 @@ class Model(nn.Module):
     def _check_events(self, events: Events) -> None:
         if events.vocabulary is not self.vocabulary:
             raise ConfigError(
-                "the events number their ids apart from the model; build them with vocabulary=model.vocabulary"
+                "the events and the model have different vocabularies; build them with vocabulary=model.vocabulary"
             )
         if events.feature_width != self.config.feature_width:
             raise ConfigError(
@@ -304,7 +339,7 @@ def _array(values: Numbers, kind: type) -> Any:
 
 
 def _in_order(events: Events, clock: float, late: Late) -> Events:
-    """The events, all younger than the clock; or, merged, none older than it."""
+    """The events, all later than the clock; or, merged, none earlier than it."""
     if len(events) == 0 or events.time[0] > clock:
         return events
     if late not in ("reject", "merge"):
@@ -319,7 +354,10 @@ def _in_order(events: Events, clock: float, late: Late) -> Events:
             events.vocabulary,
         )
     names = events.vocabulary.ids
-    raise LateEventError(
-        f"event {names[events.src[0]]!r} -> {names[events.dst[0]]!r} at {events.time[0]} is not younger than the clock "
-        f"of the state, {clock}; send events in order of time, pass late='merge', or put a re-order buffer in front"
+    raise advise(
+        LateEventError,
+        f"event {names[events.src[0]]!r} -> {names[events.dst[0]]!r} at {events.time[0]} is not later than the clock "
+        f"of the state, {clock}",
+        "send events in order of time, pass late='merge', or put a re-order buffer in front",
+        "pass a file of later events; the model has observed those up to this time",
     )

@@ -2,7 +2,7 @@
 
 Five arenas with one row a node; row 0 is the node that nobody knows, with no history, and node v has row v + 1.
 
-    sums        [N, .] float64   per layer, what the kernel carries
+    sums        [N, .]           per layer, what the kernel carries
     statistics  [N, F] float64   recency and counts (features/node_statistics.py)
     embedding   [N, d]           h_K at the node's latest instant
     sketch      [N, .]           walk sketches (features/walk_sketch.py)
@@ -39,7 +39,7 @@ ARENAS = ("sums", "statistics", "embedding", "sketch", "partners")
 Tables = tuple[tuple[Any, Any, Any], ...]
 
 
-class Asked(NamedTuple):
+class QueryInputs(NamedTuple):
     """Queries with what is known of their nodes, as tensors or arrays: node, time and events seen [Q], and `Rows`."""
 
     node: Any
@@ -75,17 +75,17 @@ class Past:
         node, place, row = self.node[index], self.place[index], self.row[index]
         return Past(node, place, row, self.time[index], self.seen[index], self.owner)
 
-    def tensors(self) -> Asked:
+    def tensors(self) -> QueryInputs:
         """The queries for a program on tensors, on the device of their rows."""
         tables = self.owner.tables()
         columns = (self.node, self.time, self.seen, self.place, self.row)
         node, time, seen, place, row = (torch.from_numpy(column).to(tables[0][2].device) for column in columns)
-        return Asked(node, time, seen, *(Rows(place, row, *table) for table in tables))
+        return QueryInputs(node, time, seen, *(Rows(place, row, *table) for table in tables))
 
-    def arrays(self) -> Asked:
+    def arrays(self) -> QueryInputs:
         """The same for a program on arrays."""
         rows = [Rows(self.place, self.row, *table) for table in self.owner.table_arrays()]
-        return Asked(self.node, self.time, self.seen, *rows)
+        return QueryInputs(self.node, self.time, self.seen, *rows)
 
 
 @dataclass
@@ -129,25 +129,33 @@ class State:
             )
         if self.size == len(vocabulary):
             return
-        rows = 1 + len(vocabulary)
-        if rows > len(self.statistics):
-            capacity = max(rows, 2 * len(self.statistics))
+        first = self.size
+        self.reserve(len(vocabulary))
+        fresh = slice(1 + first, 1 + self.size)
+        self.blank(fresh)
+        if self.partners.shape[1]:
+            self.partners[fresh, 0] = torch.from_numpy(partner_keys(vocabulary.hashes(first))).to(self.partners)
+        if self.sketch_width:
+            signs = sign_vectors(vocabulary.hashes(first), self.sketch_width)
+            self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
+
+    def reserve(self, size: int) -> None:
+        """Give rows to so many nodes without writing anything into the new ones; that is the caller's to do."""
+        if 1 + size > len(self.statistics):
+            capacity = max(1 + size, 2 * len(self.statistics))
             self.views = None
             for name in ARENAS:
                 arena = getattr(self, name)
                 grown = arena.new_empty(capacity, arena.shape[1])
                 grown[: 1 + self.size] = arena[: 1 + self.size]
                 setattr(self, name, grown)
-        fresh = slice(1 + self.size, rows)
+        self.size = size
+
+    def blank(self, rows: slice | Ints) -> None:
+        """Make arena rows those of a node that nobody knows."""
         for name in ARENAS:
             arena = getattr(self, name)
-            arena[fresh] = arena[0]
-        if self.partners.shape[1]:
-            self.partners[fresh, 0] = torch.from_numpy(partner_keys(vocabulary.hashes(self.size))).to(self.partners)
-        if self.sketch_width:
-            signs = sign_vectors(vocabulary.hashes(self.size), self.sketch_width)
-            self.sketch[fresh, : self.sketch_width] = torch.from_numpy(signs).to(self.sketch)
-        self.size = len(vocabulary)
+            arena[rows] = arena[0].clone()
 
     def rows(self, node: Ints) -> Ints:
         """The arena row of each node; one that is unknown or not admitted has row 0."""
@@ -192,12 +200,8 @@ class State:
         return self.views
 
     def consume(self) -> State:
-        """Hand the arenas over to a new state; this one can no longer be used.
-
-        Gradients that still need the rows it held are refused: torch sees that they were written to.
-        """
+        """Hand the arenas over to a new state; this one can no longer be used."""
         self.check_usable()
-        torch.autograd.graph.increment_version(self.embedding)
         successor = State.__new__(State)
         successor.__dict__.update(self.__dict__)
         self.consumed = True

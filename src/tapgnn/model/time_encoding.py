@@ -43,6 +43,12 @@ def encode_times(time, frequency, phase):  # type: ignore[no-untyped-def]
     return waves
 
 
+@program
+def log_pauses(pause, shortest):  # type: ignore[no-untyped-def]
+    """log(1 + pause / shortest) of pauses [Q] in spans, a span being 1/2."""
+    return np.log1p(pause / shortest) / (2.0 * np.log1p(1.0 / shortest))
+
+
 @compiled
 def _encode(time: Any, frequency: Any, phase: Any, waves: Any) -> None:
     """Fill waves [I, width] with cos(W t + b), to the digits of their type; zeros where the time is infinite.

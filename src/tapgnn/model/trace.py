@@ -9,12 +9,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tapgnn.events import Floats, Ints
+from tapgnn.compiled.row_lookup import Rows
+from tapgnn.events import Events, Floats, Ints
+from tapgnn.kernels.flow import Flow
 from tapgnn.model.state import Past, State, Tables
 from tapgnn.unfold import Unfolding
 
 
-class Reached(NamedTuple):
+class ChunkRows(NamedTuple):
     """Rows of the temporal nodes of some events [T, .], those carried into their chains [C, .], and h_{K-1} [T, d].
 
     Tensors, or arrays where they were made without gradients.
@@ -41,7 +43,7 @@ class Trace:
     """
 
     view: Unfolding
-    reached: Reached
+    reached: ChunkRows
     event_time: Floats
     events_before: int
     clock_before: float
@@ -60,14 +62,8 @@ class Trace:
     def past(self, node: Ints, time: Floats) -> Past:
         """What was known of each (node, time) strictly before the time, with its gradient."""
         _, row, _ = self.successor.find(node, time, self.clock_before)
-        until, limit = np.searchsorted(self.event_time, time, side="left"), time
-        if self.lag > 1 and len(self.event_time):
-            batch = until - until % self.lag
-            limit = np.where(
-                batch < len(self.event_time), self.event_time[np.minimum(batch, len(self.event_time) - 1)], time
-            )
-            until = np.searchsorted(self.event_time, limit, side="left")
-        seen = self.events_before + until.astype(np.float64)
+        limit = start_of_batch(self.event_time, time, self.lag)
+        seen = self.events_before + np.searchsorted(self.event_time, limit, side="left").astype(np.float64)
         return Past(node, self.view.before(node, limit), row, time, seen, self)
 
     def tables(self) -> Tables:
@@ -75,10 +71,44 @@ class Trace:
         rows = list(map(torch.as_tensor, self.reached))
         return tuple(zip(rows[:4], rows[4:8], self.successor.arenas(), strict=True))
 
+    def embedding_rows(self, past: Past) -> Rows:
+        """The embeddings that queries of this trace read, where they stand."""
+        place, row = (torch.from_numpy(column).to(self.embedding.device) for column in (past.place, past.row))
+        return Rows(place, row, *self.tables()[1])
+
     def table_arrays(self) -> Tables:
         """The same as arrays."""
         rows = list(map(_array, self.reached))
         return tuple(zip(rows[:4], rows[4:8], self.successor.arrays()[1:], strict=True))
+
+
+class Observed(NamedTuple):
+    """A chunk before its embeddings are made: its events, how kernels see it, and its trace, without them."""
+
+    events: Events
+    flow: Flow
+    trace: Trace
+
+
+def start_of_batch(event_time: Floats, time: Floats, lag: int) -> Floats:
+    """[Q] the time before which a query sees events that come in batches of so many: when its batch starts, or its own.
+
+    A query after all events is in no batch.
+    """
+    if lag < 2 or not len(event_time):
+        return time
+    first = np.searchsorted(event_time, time, side="left")
+    start = first - first % lag
+    return np.where(start < len(event_time), event_time[np.minimum(start, len(event_time) - 1)], time)
+
+
+def whole_batches(size: int, lag: int) -> int:
+    """The number of events nearest to `size`, but at least one batch, that makes whole batches of so many.
+
+    >>> whole_batches(512, 0), whole_batches(512, 20), whole_batches(512, 2_000)
+    (512, 520, 2000)
+    """
+    return size if lag < 2 else max(1, round(size / lag)) * lag
 
 
 def _array(rows: Any) -> Any:

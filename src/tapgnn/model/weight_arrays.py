@@ -13,11 +13,11 @@ from torch import Tensor
 
 from tapgnn.compiled.parallel import view as array_of
 from tapgnn.compiled.projection_fused import JoinWeights
-from tapgnn.model.event_classifier import FactClassifier, RepresentationClassifier
+from tapgnn.model.event_classifier import FactClassifier
 from tapgnn.model.features.pair_encoder import PairEncoding
 from tapgnn.model.features.statistics_encoder import Encoding
-from tapgnn.model.heads import Additive, Dot
-from tapgnn.model.projection import Projection
+from tapgnn.model.heads import Additive, Dot, RoleDot
+from tapgnn.model.projection import NoProjection, Projection
 
 if TYPE_CHECKING:
     from tapgnn.model.model import Model
@@ -60,7 +60,10 @@ class ClockArrays(NamedTuple):
 
 
 class ProjectionArrays(NamedTuple):
-    """Of the projection with statistics, their weights, what joins them with h, and h_0's; or of that of the paper."""
+    """Of the projection with statistics, their weights, what joins them with h, and h_0's; or of that of the paper.
+
+    shortest is the pause that the logarithm of pauses counts in, 0 where pauses themselves are encoded.
+    """
 
     encoding: Any
     of_statistics: Any
@@ -70,21 +73,25 @@ class ProjectionArrays(NamedTuple):
     phase: Any
     of_embedding: Any
     of_pause: Any
+    shortest: float
     hidden_bias: Any
     out: Any
     out_bias: Any
 
 
 class HeadArrays(NamedTuple):
-    """Of any of the `heads`: weights of the pair, as in `pair_score`, and of a network over both ends.
+    """Of any of the `heads`: weights of the pair, as in `pair_score`, and of the network of the head mlp.
 
-    The network has one hidden layer over z (additive), or two over statistics, walks and facts of the pair (mlp), of
-    which the cosines are divided by walk_scale.
+    turn [2, d, d] and turn_bias [2, d] transform z by role (role-dot). The network has two hidden layers over
+    statistics, walks and facts of the pair, of which the cosines are divided by walk_scale; without one, out_bias is
+    that of the score.
     """
 
     walk_scale: Any
     pair_encoding: Any
     of_pair: Any
+    turn: Any
+    turn_bias: Any
     of_left: Any
     of_right: Any
     of_walks: Any
@@ -113,19 +120,6 @@ class ClassifierArrays(NamedTuple):
     out: Any
 
 
-class RepresentationClassifierArrays(NamedTuple):
-    """Centre and scale [w] of a description, and the weights and biases of the three layers."""
-
-    centre: Any
-    scale: Any
-    first: Any
-    first_bias: Any
-    second: Any
-    second_bias: Any
-    third: Any
-    third_bias: Any
-
-
 def input_arrays(model: Model) -> InputArrays:
     """Of h_0."""
     inputs, width = model.inputs, model.config.width
@@ -147,7 +141,9 @@ def block_arrays(model: Model) -> BlockArrays:
 
     def weights(part: str) -> Any:
         maps = [getattr(block, part) for block in blocks]
-        return stacked([like.new_zeros(0, width) if part is None else part.weight.T for part in maps])
+        # A block without the part of another has weights of 0.
+        size = max(0 if part is None else part.in_features for part in maps)
+        return stacked([like.new_zeros(size, width) if part is None else part.weight.T for part in maps])
 
     ends = [block.end or (like.new_zeros(0),) * 3 for block in blocks]
     gates = [like.new_ones(2, width) if block.gate is None else block.gate for block in blocks]
@@ -170,13 +166,40 @@ def block_arrays(model: Model) -> BlockArrays:
     )
 
 
+def statistics_encoding(model: Model) -> Encoding:
+    """How the statistics of nodes are encoded; without columns in a model without them."""
+    if model.statistics is not None:
+        return model.statistics.arrays()
+    row = array_of(model.walk_scale.new_zeros(0))
+    edges = array_of(model.walk_scale.new_zeros(0, 1))
+    return Encoding(1.0, np.empty(0), row, row, np.empty(0, dtype=np.int64), edges)
+
+
+def pair_encoding(model: Model) -> PairEncoding:
+    """How the facts of pairs are encoded; without columns in a model without them."""
+    if model.pairs is not None:
+        return model.pairs.arrays()
+    row = array_of(model.walk_scale.new_zeros(0))
+    return PairEncoding(row, row, row.reshape(0, 0))
+
+
 def projection_arrays(model: Model) -> ProjectionArrays:
     """Of the projection."""
     projection, like = model.projection, model.walk_scale
     row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, model.config.width))
-    nothing = Encoding(1.0, np.empty(0), row, row, np.empty(0, dtype=np.int64), array_of(like.new_zeros(0, 1)))
     arrays = ProjectionArrays(
-        nothing, rows, JoinWeights(row, row, row, row), rows, row, row, rows, rows, row, rows, row
+        statistics_encoding(model),
+        rows,
+        JoinWeights(row, row, row, row),
+        rows,
+        row,
+        row,
+        rows,
+        rows,
+        0.0,
+        row,
+        rows,
+        row,
     )
     if isinstance(projection, Projection):
         hidden, width = projection.hidden.weight.T, model.config.width
@@ -185,12 +208,14 @@ def projection_arrays(model: Model) -> ProjectionArrays:
             phase=array_of(projection.encoding.phase),
             of_embedding=array_of(hidden[:width]),
             of_pause=array_of(hidden[width:]),
+            shortest=projection.shortest,
             hidden_bias=array_of(projection.hidden.bias),
             out=array_of(projection.out.weight.T),
             out_bias=array_of(projection.out.bias),
         )
+    if isinstance(projection, NoProjection):
+        return arrays
     return arrays._replace(
-        encoding=nothing if model.statistics is None else model.statistics.arrays(),
         of_statistics=array_of(projection.of_statistics.weight.T),
         joining=JoinWeights(*map(array_of, projection.weights())),
         of_node=rows if projection.of_node is None else array_of(projection.of_node.weight.T),
@@ -201,18 +226,21 @@ def head_arrays(model: Model) -> HeadArrays:
     """Of the head."""
     head, like = model.head, model.walk_scale
     row, rows = array_of(like.new_zeros(0)), array_of(like.new_zeros(0, 0))
-    encoding = PairEncoding(row, row, rows) if model.pairs is None else model.pairs.arrays()
-    arrays = HeadArrays(array_of(like), encoding, rows, rows, rows, rows, rows, row, rows, row, rows, row)
-    if isinstance(head, Dot):
-        return arrays._replace(of_pair=array_of(like.new_tensor([[0.0], [0.0], [1.0]]).expand(3, model.config.width)))
+    turn = array_of(like.new_zeros(0, 0, 0))
+    arrays = HeadArrays(
+        array_of(like), pair_encoding(model), rows, turn, rows, rows, rows, rows, rows, row, rows, row, rows, row
+    )
+    if isinstance(head, Dot | RoleDot):
+        product = array_of(like.new_tensor([[0.0], [0.0], [head.scale]]).expand(3, model.config.width))
+        if isinstance(head, Dot):
+            return arrays._replace(of_pair=product)
+        ends = (head.of_left, head.of_right)
+        turn, bias = torch.stack([end.weight.T for end in ends]), torch.stack([end.bias for end in ends])
+        return arrays._replace(of_pair=product, turn=array_of(turn), turn_bias=array_of(bias))
     if isinstance(head, Additive):
-        return arrays._replace(
-            of_left=array_of(head.of_left.weight.T),
-            of_right=array_of(head.of_right.weight.T),
-            bias=array_of(head.of_left.bias),
-            out=array_of(head.out.weight),
-            out_bias=array_of(head.out.bias),
-        )
+        both = head.of_both.weight.view(2, -1)
+        of_pair = torch.cat([both, torch.zeros_like(both[:1])])
+        return arrays._replace(of_pair=array_of(of_pair), out_bias=array_of(head.of_both.bias))
     arrays, direct = arrays._replace(of_pair=array_of(head.of_pair)), head.direct
     if direct is None:
         return arrays
@@ -241,13 +269,3 @@ def classifier_arrays(classifier: FactClassifier, dtype: torch.dtype) -> Classif
     rest = (first, bias, own.second, own.second_bias, own.out / len(own.bias))
     used, *arrays = (array_of(tensor) for tensor in (own.used, *(part.to(dtype) for part in (own.low, own.steepness))))
     return ClassifierArrays(used, *arrays, *(array_of(part.to(dtype)) for part in rest))
-
-
-def representation_classifier_arrays(
-    classifier: RepresentationClassifier, dtype: torch.dtype
-) -> RepresentationClassifierArrays:
-    """Of the classifier of the paper's protocol."""
-    first, second, third = (layer for layer in classifier.layers if isinstance(layer, torch.nn.Linear))
-    weights = (first.weight.T, first.bias, second.weight.T, second.bias, third.weight[0], third.bias)
-    tensors = (classifier.centre, classifier.scale, *weights)
-    return RepresentationClassifierArrays(*(array_of(tensor.detach().to(dtype)) for tensor in tensors))

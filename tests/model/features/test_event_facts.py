@@ -29,9 +29,11 @@ def facts_of_end(log, node, time, model):
         kept = np.exp(-rate[half] * (len(log) - seen))
         columns += [np.log(kept[rows].sum() + COUNT_FLOOR) for rows in own]
     met, new, recent = set(), np.zeros(2), np.zeros(len(rate))
-    for event in np.unique(both):
-        for role, (mine, theirs) in enumerate(((log.src, log.dst), (log.dst, log.src))):
-            if mine[event] == node and theirs[event] not in met:
+    for instant in np.unique(log.time[both]):
+        # An instant has no order within: who was met in both roles was met as source.
+        for role, event in [(side, row) for side in (0, 1) for row in own[side] if log.time[row] == instant]:
+            theirs = (log.dst, log.src)[role]
+            if theirs[event] not in met:
                 met.add(theirs[event])
                 new[role] += 1
                 recent += np.exp(-rate * (len(log) - seen[event]))

@@ -1,7 +1,10 @@
 """Recent partners: exact for pairs that one end remembers, whoever is a hub, and in both directions."""
 
+from dataclasses import replace
+
 import numpy as np
 from hypothesis import given
+from hypothesis import strategies as st
 
 from tapgnn import Events
 from tapgnn.compiled.row_lookup import Rows
@@ -129,10 +132,12 @@ def test_with_slots_for_everybody_new_partners_and_the_first_event_are_exact(log
         row, met = known[node], set()
         own = np.flatnonzero((log.src == node) | (log.dst == node))
         new, recent = np.zeros(2), np.zeros(len(RATE))
-        for event in own:
-            ends = [(0, log.dst[event])] if log.src[event] == node else []
-            ends += [(1, log.src[event])] if log.dst[event] == node else []
-            for role, partner in ends:
+        for instant in np.unique(log.time[own]):
+            of_now = own[log.time[own] == instant]
+            # An instant has no order within: who was met in both roles was met as source.
+            ends = [(0, event, log.dst[event]) for event in of_now if log.src[event] == node]
+            ends += [(1, event, log.src[event]) for event in of_now if log.dst[event] == node]
+            for role, event, partner in ends:
                 if partner not in met:
                     met.add(partner)
                     new[role] += 1
@@ -148,3 +153,11 @@ def test_a_partner_that_was_forgotten_is_new_again():
     for slots, new in ((2, 4), (3, 3)):
         known, _ = rows_after(log, slots)
         assert known[log.vocabulary.rows(["a"])[0], NEW] == new
+
+
+@given(streams(), st.integers(0, 2**32 - 1))
+def test_who_is_forgotten_does_not_depend_on_the_order_within_an_instant(log, seed):
+    order = np.lexsort([np.random.default_rng(seed).random(len(log)), log.time])
+    shuffled = replace(log, src=log.src[order], dst=log.dst[order], time=log.time[order])
+    for slots in (1, 3):
+        np.testing.assert_array_equal(rows_after(log, slots)[0], rows_after(shuffled, slots)[0])

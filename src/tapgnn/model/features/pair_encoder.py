@@ -65,17 +65,23 @@ class PairEncoder(nn.Module):
         self.edges.copy_(edges + 1e-3 * torch.arange(bins + 1))
 
 
+def encode_pair_facts(encoder: PairEncoder, facts: Tensor) -> Tensor:
+    """`PairEncoder.forward` in compiled loops."""
+    return torch.from_numpy(encode_pairs(view(facts), encoder.arrays()))
+
+
 @program
 def encode_pairs(facts, encoding):  # type: ignore[no-untyped-def]
     """`PairEncoder.forward` on arrays."""
     pieces = encoding.edges.shape[1] - 1
     encoded = empty_rows(len(facts), 1 + len(encoding.centre) * (1 + pieces), encoding.centre)
-    _encode(facts, encoding, encoded)
+    fill_encoded_pairs(facts, encoding, encoded)
     return encoded
 
 
 @compiled
-def _encode(facts: Any, encoding: Any, encoded: Any) -> None:
+def fill_encoded_pairs(facts: Any, encoding: Any, encoded: Any) -> None:
+    """Fill encoded [Q, width] from facts [Q, PAIR_FACTS]."""
     centre, scale, edges = encoding
     columns, pieces = len(centre), edges.shape[1] - 1
     kind = encoded.dtype

@@ -17,6 +17,8 @@ Then follow six blocks with a column for each of a number of slots, one a partne
 An event is noted at both of its ends. When all slots are taken, the partner that was silent longest gives way: a pair
 is remembered as long as one of its ends remembers it, and a hub does not erase what its customers know. A partner that
 was forgotten is new again. The rows fold along the chains like every other state.
+
+An instant has no order within: its messages are noted by partner, those as source first, whichever came first.
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from tapgnn.compiled.jit import compiled, program
-from tapgnn.compiled.numba_intrinsics import row_at
-from tapgnn.compiled.parallel import view
-from tapgnn.compiled.row_lookup import Rows, find_address, plain_pick, rows_of
+from tapgnn.compiled.numba_intrinsics import ROWS_AHEAD, row_at
+from tapgnn.compiled.parallel import parallel, view
+from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address, plain_pick, rows_of
 from tapgnn.model.features.node_statistics import COUNT
 
 FIRST, BEGAN, AT, NEW, RECENT = 1, 2, 3, 4, 6
@@ -61,17 +63,24 @@ def partner_keys(hashes: NDArray[np.uint64]) -> Any:
     return ((hashes >> np.uint64(12)) + np.uint64(1)).astype(np.float64)
 
 
-@compiled
-def fold_partners(view: Any, owner: Any, seen: Any, rate: Any, statistics: Any, carried: Any, rows: Any) -> None:
+@program
+def fold_partners(view, owner, seen, rate, statistics, carried, rows):  # type: ignore[no-untyped-def]
     """Fill rows [T, .] from those carried into the chains [C, .].
 
     seen [T] counts the events of the graph up to each temporal node, statistics [T, F] are its node statistics; rate
     [H] is per event.
     """
-    chain, inbox, sender, role, time = view.chain, view.inbox, view.sender, view.role, view.time
+    _fold_partners(view.chain, carried.shape[1], (view, owner, seen, rate, statistics, carried, rows))
+
+
+@parallel
+@compiled
+def _fold_partners(first: Any, last: Any, chain: Any, arrays: Any) -> None:
+    view, owner, seen, rate, statistics, carried, rows = arrays
+    inbox, sender, role, time = view.inbox, view.sender, view.role, view.time
     width, begin = carried.shape[1], RECENT + len(rate)
     slots = (width - begin) // BLOCKS
-    for c in range(len(chain) - 1):
+    for c in range(first, last):
         for i in range(chain[c], chain[c + 1]):
             before = carried[c] if i == chain[c] else rows[i - 1]
             for j in range(width):
@@ -82,7 +91,7 @@ def fold_partners(view: Any, owner: Any, seen: Any, rate: Any, statistics: Any, 
                 rows[i, RECENT + h] *= np.exp(-rate[h] * (seen[i] - rows[i, AT]))
             rows[i, AT] = seen[i]
             own = statistics[i, COUNT] + statistics[i, COUNT + 1]
-            for m in range(inbox[i], inbox[i + 1]):
+            for m in _by_partner(inbox[i], inbox[i + 1], role, owner, sender, carried):
                 key = carried[owner[sender[m]], KEY]
                 slot = _slot_of(rows[i], key, begin, slots)
                 if slot < 0:
@@ -97,6 +106,19 @@ def fold_partners(view: Any, owner: Any, seen: Any, rate: Any, statistics: Any, 
                 rows[i, slot + slots * LAST], rows[i, slot + slots * SEEN] = time[i], seen[i]
                 rows[i, slot + slots * OWN] = own
                 rows[i, slot + slots * (OUT + role[m])] += 1.0
+
+
+@compiled
+def _by_partner(first: Any, last: Any, role: Any, owner: Any, sender: Any, carried: Any) -> Any:
+    """The messages from `first` to `last` by the key of the partner, and then by role."""
+    order = np.arange(first, last)
+    if last - first > 1:
+        order = order[np.argsort(role[first:last], kind="mergesort")]
+        key = np.empty(last - first)
+        for m in range(last - first):
+            key[m] = carried[owner[sender[order[m]]], KEY]
+        order = order[np.argsort(key, kind="mergesort")]
+    return order
 
 
 @compiled
@@ -131,33 +153,37 @@ def pair_facts(rows, statistics, time, seen, left, unit, rates):  # type: ignore
 def _fill_pairs(rows: Any, statistics: Any, time: Any, seen: Any, left: Any, unit: Any, rates: Any, facts: Any) -> None:
     begin, width = RECENT + rates, rows.arena.shape[1]
     slots = (width - begin) // BLOCKS
-    for q in range(len(facts)):
-        u, v = q % left, left + q
+    for u in range(left):
+        ahead = min(u + ROWS_AHEAD, left - 1)
+        for q in range(ahead, len(time), left):
+            fetch_row(rows, q)
         ours = row_at(find_address(rows, u), (width,), rows.arena)
-        theirs = row_at(find_address(rows, v), (width,), rows.arena)
-        facts[q, MET] = facts[q, COUNTS] = facts[q, COUNTS + 1] = 0.0
-        if ours[KEY] < 0 or theirs[KEY] < 0:
-            continue
-        mine = _slot_of(ours, theirs[KEY], begin, slots)
-        other = _slot_of(theirs, ours[KEY], begin, slots)
-        if mine < 0 and other < 0:
-            continue
-        since, last = statistics[u, COUNT] + statistics[u, COUNT + 1], 0.0
-        since_theirs, met = statistics[v, COUNT] + statistics[v, COUNT + 1], 0.0
-        out, back = 0.0, 0.0
-        if mine >= 0:
-            since -= ours[mine + slots * OWN]
-            last, met = ours[mine + slots * LAST], ours[mine + slots * SEEN]
-            out, back = ours[mine + slots * OUT], ours[mine + slots * (OUT + 1)]
-        if other >= 0:
-            since_theirs -= theirs[other + slots * OWN]
-            last, met = theirs[other + slots * LAST], theirs[other + slots * SEEN]
-            out = max(out, theirs[other + slots * (OUT + 1)])
-            back = max(back, theirs[other + slots * OUT])
-        facts[q, MET] = 1.0
-        facts[q, PAUSE], facts[q, TICKS] = np.log1p((time[v] - last) / unit), np.log1p(seen[v] - met)
-        facts[q, OWN_EVENTS], facts[q, OWN_EVENTS + 1] = np.log1p(since), np.log1p(since_theirs)
-        facts[q, COUNTS], facts[q, COUNTS + 1] = np.log1p(out), np.log1p(back)
+        for q in range(u, len(facts), left):
+            v = left + q
+            theirs = row_at(find_address(rows, v), (width,), rows.arena)
+            facts[q, MET] = facts[q, COUNTS] = facts[q, COUNTS + 1] = 0.0
+            if ours[KEY] < 0 or theirs[KEY] < 0:
+                continue
+            mine = _slot_of(ours, theirs[KEY], begin, slots)
+            other = _slot_of(theirs, ours[KEY], begin, slots)
+            if mine < 0 and other < 0:
+                continue
+            since, last = statistics[u, COUNT] + statistics[u, COUNT + 1], 0.0
+            since_theirs, met = statistics[v, COUNT] + statistics[v, COUNT + 1], 0.0
+            out, back = 0.0, 0.0
+            if mine >= 0:
+                since -= ours[mine + slots * OWN]
+                last, met = ours[mine + slots * LAST], ours[mine + slots * SEEN]
+                out, back = ours[mine + slots * OUT], ours[mine + slots * (OUT + 1)]
+            if other >= 0:
+                since_theirs -= theirs[other + slots * OWN]
+                last, met = theirs[other + slots * LAST], theirs[other + slots * SEEN]
+                out = max(out, theirs[other + slots * (OUT + 1)])
+                back = max(back, theirs[other + slots * OUT])
+            facts[q, MET] = 1.0
+            facts[q, PAUSE], facts[q, TICKS] = np.log1p((time[v] - last) / unit), np.log1p(seen[v] - met)
+            facts[q, OWN_EVENTS], facts[q, OWN_EVENTS + 1] = np.log1p(since), np.log1p(since_theirs)
+            facts[q, COUNTS], facts[q, COUNTS + 1] = np.log1p(out), np.log1p(back)
 
 
 def find_pair_facts(

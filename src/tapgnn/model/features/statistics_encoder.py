@@ -148,10 +148,16 @@ def encode_rows(past, partners, time, seen, encoding):  # type: ignore[no-untype
     encoded = empty_rows(
         len(past), len(encoding.centre) + len(encoding.graded) * (encoding.edges.shape[1] - 1), encoding.centre
     )
+    fill_encoded(past, partners, time, seen, encoding, rows, encoded)
+    return rows, encoded
+
+
+@program
+def fill_encoded(past, partners, time, seen, encoding, rows, encoded):  # type: ignore[no-untyped-def]
+    """Fill rows [Q, width] and encoded [Q, encoded_width]."""
     _count(encoding.unit, encoding.rate, past, partners, time, seen, rows)
     np.log(rows, rows)
     _encode(encoding, rows, encoded)
-    return rows, encoded
 
 
 @compiled

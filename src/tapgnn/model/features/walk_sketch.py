@@ -22,7 +22,7 @@ from torch import Tensor
 
 from tapgnn.compiled.jit import compiled, fast, program
 from tapgnn.compiled.numba_intrinsics import row_address, row_at
-from tapgnn.compiled.parallel import view
+from tapgnn.compiled.parallel import parallel, view
 from tapgnn.compiled.products import empty_rows
 from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address, plain_pick
 from tapgnn.kernels.flow import Flow
@@ -117,51 +117,52 @@ def by_rate(row: Tensor, kept: Tensor, width: int, steps: int) -> Tensor:
 def propagate(chain, inbox, sender, owner, elapsed, carried, sketching):  # type: ignore[no-untyped-def]
     """`propagate_sketches` on arrays."""
     out = empty_rows(len(owner), carried.shape[1], carried)
-    _propagate(chain, inbox, sender, owner, elapsed, carried, sketching, out)
+    factor = empty_rows(len(owner), sketching.rate.shape[1], carried)
+    for step in range(sketching.steps):
+        _propagate(chain, carried.shape[1], (step, inbox, sender, owner, elapsed, carried, sketching, factor, out))
     return out
 
 
+@parallel
 @compiled
-def _propagate(
-    chain: Any, inbox: Any, sender: Any, owner: Any, elapsed: Any, carried: Any, sketching: Any, out: Any
-) -> None:
-    """A step of a walk needs the step before it of every temporal node, so the chains are passed once a step.
+def _propagate(first: Any, last: Any, chain: Any, arrays: Any) -> None:
+    """One step of all walks: it needs the step before it of every temporal node.
 
     Every temporal node has a message; the first of them is added while what is left of the past is written.
     """
-    width, steps, rate = sketching
+    step, inbox, sender, owner, elapsed, carried, sketching, factor, out = arrays
+    width, _, rate = sketching
     rates = rate.shape[1]
     # A row is summed in place, in the type of the state: where the stream is cut then changes no bit.
-    factor = np.empty((len(out), rates), dtype=out.dtype)
-    for i in range(len(out)):
-        for h in range(rates):
-            factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
+    if step == 0:
+        for i in range(chain[first], chain[last]):
+            for h in range(rates):
+                factor[i, h] = np.exp(-elapsed[i, 0] * rate[0, h] - elapsed[i, 1] * rate[1, h])
     run = out.itemsize * width
-    for step in range(steps):
-        start = run * (1 + step * rates)
-        for c in range(len(chain) - 1):
-            before = row_address(carried, c)
-            for i in range(chain[c], chain[c + 1]):
-                here = row_address(out, i)
-                for h in range(rates):
-                    part, kept = start + h * run, factor[i, h]
-                    target, former = row_at(here + part, (width,), out), row_at(before + part, (width,), out)
-                    for m in range(inbox[i], inbox[i + 1]):
-                        if step == 0:
-                            met = row_at(row_address(carried, owner[sender[m]]), (width,), out)
-                        else:
-                            met = row_at(row_address(out, sender[m]) + part - rates * run, (width,), out)
-                        if m == inbox[i]:
-                            for k in range(width):
-                                target[k] = former[k] * kept + met[k]
-                        else:
-                            for k in range(width):
-                                target[k] += met[k]
-                if step == 0:
-                    target, former = row_at(here, (width,), out), row_at(before, (width,), out)
-                    for k in range(width):
-                        target[k] = former[k]
-                before = here
+    start = run * (1 + step * rates)
+    for c in range(first, last):
+        before = row_address(carried, c)
+        for i in range(chain[c], chain[c + 1]):
+            here = row_address(out, i)
+            for h in range(rates):
+                part, kept = start + h * run, factor[i, h]
+                target, former = row_at(here + part, (width,), out), row_at(before + part, (width,), out)
+                for m in range(inbox[i], inbox[i + 1]):
+                    if step == 0:
+                        met = row_at(row_address(carried, owner[sender[m]]), (width,), out)
+                    else:
+                        met = row_at(row_address(out, sender[m]) + part - rates * run, (width,), out)
+                    if m == inbox[i]:
+                        for k in range(width):
+                            target[k] = former[k] * kept + met[k]
+                    else:
+                        for k in range(width):
+                            target[k] += met[k]
+            if step == 0:
+                target, former = row_at(here, (width,), out), row_at(before, (width,), out)
+                for k in range(width):
+                    target[k] = former[k]
+            before = here
 
 
 @program
@@ -194,13 +195,13 @@ def compare(rows, kept, left, sketching):  # type: ignore[no-untyped-def]
     """`compare_sketches` on arrays."""
     columns = ((sketching.steps + 1) ** 2 - 1) * (kept.shape[1] - 1)
     cosines = empty_rows(len(kept) - left, columns, kept)
-    _compare(rows, kept, left, sketching.steps, cosines)
+    fill_cosines(rows, kept, left, sketching.steps, cosines)
     return cosines
 
 
 @fast
-def _compare(rows: Any, kept: Any, left: Any, steps: Any, cosines: Any) -> None:
-    """A row holds parts of equal width, S_0 and S_k at each rate."""
+def fill_cosines(rows: Any, kept: Any, left: Any, steps: Any, cosines: Any) -> None:
+    """Fill cosines [Q, .]. A row holds parts of equal width, S_0 and S_k at each rate."""
     arena = rows.arena
     rates, kind = kept.shape[1] - 1, arena.dtype
     parts = 1 + steps * rates
