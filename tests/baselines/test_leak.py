@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from tapgnn.baselines import Method, replay
-from tapgnn.evaluation.lag import replay_with_lag, visible
+from tapgnn.baselines.lag import replay_with_lag, visible
 from tapgnn.events import Events
 from tapgnn.model.backend import PLAIN
 from tests.baselines.samples import EVERY, busy_log, make, parts, queries
 
-# TAP-GNN on plain torch, too, and in the preset of the paper.
-EVERY_FORM = (*EVERY, "tapgnn on plain torch", "tapgnn of the paper")
+# TAP-GNN on plain torch, too, and in its other presets.
+PRESETS = {"tapgnn of the paper": "paper", "tapgnn as published": "published"}
+EVERY_FORM = (*EVERY, "tapgnn on plain torch", *PRESETS)
 every_method = pytest.mark.parametrize("name", EVERY_FORM)
 TRAIN, VALID, STREAM = parts(busy_log())
 NODES = len(TRAIN.vocabulary)
@@ -26,7 +27,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 @cache
 def _fitted(name: str) -> Method:
-    method = make(name.split()[0], **({"preset": "paper", "options": None} if name.endswith("paper") else {}))
+    method = make(name.split()[0], **({"preset": PRESETS[name], "options": None} if name in PRESETS else {}))
     method.fit(TRAIN, VALID)
     if name.endswith("plain torch"):
         method.estimator.model_.backend = PLAIN
@@ -51,6 +52,19 @@ def replaced(stream: Events, future: np.ndarray) -> Events:
     """The stream with another pair, later and in every future event."""
     src, dst = np.where(future, NODES - 1, stream.src), np.where(future, 0, stream.dst)
     return Events(src, dst, stream.time + 0.5 * future, vocabulary=stream.vocabulary)
+
+
+@every_method
+def test_what_was_observed_before_forgetting_changes_no_score(name: str) -> None:
+    asked = queries(STREAM, NODES)
+    scores = []
+    for more in (STREAM.slice(0, 0), STREAM):
+        method = fitted(name)
+        method.observe(more)
+        method.forget()
+        method.observe(TRAIN.append(VALID))
+        scores.append(method.replay(STREAM, *asked))
+    np.testing.assert_array_equal(*scores)
 
 
 @every_method

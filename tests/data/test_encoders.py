@@ -65,7 +65,7 @@ def test_categories_have_codes_by_frequency_and_a_place_for_the_rare_the_unseen_
 def test_a_row_is_numbers_then_codes_and_a_column_that_is_not_given_is_missing():
     columns = {"channel": np.array(["x"] * 6, dtype=object), "amount": np.arange(6.0), "new": np.ones(6)}
     encoder = TableEncoder.fit(columns, {"channel": "category", "amount": "number", "new": "boolean"})
-    assert encoder.places() == {"amount": [0, 1], "new": [2, 3], "channel": [4]}
+    assert encoder.widths == (4, (3,))
     assert encoder.encode({"amount": np.array([1.0])})[0, 1:].tolist() == [0.0, 0.0, 1.0, MISSING]
 
 

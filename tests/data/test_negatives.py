@@ -10,10 +10,10 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tapgnn.data.negatives import (
-    KINDS,
+    NEGATIVE_TYPES,
     PURPOSES,
-    Kind,
     NegativeSampler,
+    NegativeType,
     candidates,
     rng_for,
     sample_negatives,
@@ -47,9 +47,9 @@ def pairs(events: Events) -> set[tuple[int, int]]:
     return set(zip(events.src.tolist(), events.dst.tolist(), strict=True))
 
 
-@given(rows, st.sampled_from(KINDS), st.integers(1, 4), st.integers(0, 3))
+@given(rows, st.sampled_from(NEGATIVE_TYPES), st.integers(1, 4), st.integers(0, 3))
 def test_no_negative_is_the_true_destination_and_the_seed_decides_all(
-    events: list[tuple[int, int, int]], kind: Kind, count: int, seed: int
+    events: list[tuple[int, int, int]], kind: NegativeType, count: int, seed: int
 ) -> None:
     split = split_of(events)
     drawn = sample_negatives(split.test, split.train, kind, count, seed)
@@ -74,7 +74,7 @@ def test_random_negatives_are_training_nodes_or_training_destinations(
 
 @given(rows, st.sampled_from(["historical", "inductive"]), st.integers(1, 6))
 def test_met_negatives_are_all_that_the_source_has_each_once_then_random(
-    events: list[tuple[int, int, int]], kind: Kind, count: int
+    events: list[tuple[int, int, int]], kind: NegativeType, count: int
 ) -> None:
     split = split_of(events)
     evaluation = split.valid.append(split.test)
@@ -141,8 +141,8 @@ def test_what_a_seed_deals_for_one_purpose_says_nothing_of_the_others() -> None:
         assert (dealt[one] == dealt[other]).sum() < 25, (one, other)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_positives_have_no_negatives(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", NEGATIVE_TYPES)
+def test_no_positives_have_no_negatives(kind: NegativeType) -> None:
     log = Events.from_arrays(["a", "b", "a"], ["b", "c", "c"], [1.0, 2.0, 3.0])
     drawn = sample_negatives(log.slice(0, 0), log, kind, count=3)
     assert drawn.dst.shape == drawn.filled.shape == (0, 3)

@@ -72,7 +72,7 @@ def test_what_describes_nobody_is_refused(table, tmp_path):
     with pytest.raises(ConfigError, match="no node of the training events is in the node table"):
         NodeEncoder.fit(table, np.zeros(20, dtype=bool))
     lone = read_node_table(put(tmp_path, "lone.csv", "merchant_id\nm1\nm2\n"), SCHEMA)
-    with pytest.raises(ConfigError, match="no column that describes a node"):
+    with pytest.raises(ConfigError, match="no column besides the ids"):
         NodeEncoder.fit(lone, np.ones(2, dtype=bool))
     with pytest.raises(DataError, match="has no column 'card_id' or 'merchant_id'"):
         read_node_table(put(tmp_path, "odd.csv", "shop,size\nm1,3\n"), SCHEMA)

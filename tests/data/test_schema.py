@@ -84,7 +84,7 @@ def test_the_json_schema_takes_an_event_of_the_table_and_names_what_is_wrong():
     [
         ({"dst": "card"}, "'card' has two roles"),
         ({"columns": {"amount": "money"}}, "kind 'money'"),
-        ({"columns": ["amount"]}, "columns is"),
+        ({"columns": ["amount"]}, "columns must be"),
         ({"dropped": ["card"]}, "two roles"),
         ({"time_unit": "week"}, "unit of time 'week'"),
         ({"time_zone": "Mars"}, "time zone 'Mars'"),
@@ -94,7 +94,7 @@ def test_the_json_schema_takes_an_event_of_the_table_and_names_what_is_wrong():
         ({"bipartite": 1}, "bipartite"),
         ({"colour": 1}, "unknown entry 'colour'"),
         ({"src": ""}, "not the name"),
-        ({"src": 3}, "src is 3"),
+        ({"src": 3}, "src must be a string, not 3"),
     ],
 )
 def test_a_damaged_description_is_refused_in_one_line(changes, says):

@@ -199,6 +199,10 @@ def test_formulas_are_escaped_only_where_a_spreadsheet_is_asked_for(tmp_path):
     assert (tmp_path / "a.csv").read_text().splitlines()[1:] == ["=1+1,-1.0", "@x,2.0", "plain,3.0"]
     write_table(cells, tmp_path / "b.csv", formulas="escape")
     assert (tmp_path / "b.csv").read_text().splitlines()[1:] == ["'=1+1,-1.0", "'@x,2.0", "plain,3.0"]
+    signs = {"id": ["-5", "+49151", "-", "-5-3", "+x", "-1.5", "\tx", "a=b", ""]}
+    write_table(signs, tmp_path / "d.tsv", formulas="escape")
+    escaped = ["-5", "+49151", "'-", "'-5-3", "'+x", "-1.5", '"\'\tx"', "a=b", '""']
+    assert (tmp_path / "d.tsv").read_text().splitlines()[1:] == escaped
     write_table(cells, tmp_path / "c.jsonl", formulas="escape")
     assert "'" not in (tmp_path / "c.jsonl").read_text()
 

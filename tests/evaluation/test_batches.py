@@ -118,7 +118,7 @@ def test_the_metrics_are_those_of_the_scores_at_the_moment_of_each_event() -> No
     found = measure(PairThenNode(), batches).metrics
     assert set(found) == {f"{p}{g}_{k}_{m}" for p in ("", "valid_") for g, k in TESTS for m in ("ap", "auc")}
     method = PairThenNode()
-    method.fit(split.train, split.valid)
+    method.fit(split.history, split.valid)
     method.observe(split.valid)
     name, rows, src, dst = batches.tests("test")[1]
     test = split.test
@@ -129,18 +129,22 @@ def test_the_metrics_are_those_of_the_scores_at_the_moment_of_each_event() -> No
     assert {key: found[f"{name}_{key}"] for key in expected} == expected
 
 
-def test_hidden_events_are_observed_by_nobody_and_validation_may_stand_alone() -> None:
+def test_hidden_events_are_in_the_history_of_a_test_and_validation_may_stand_alone() -> None:
     split = RULES.split(integer_log(0, 900))
-    assert split.dropped is not None
-    told = []
+    assert len(split.train) < len(split.history)
+    told: list[str | int] = []
 
     class Recorder(Recency):
+        def forget(self):
+            told.append("forget")
+            super().forget()
+
         def observe(self, events):
             told.append(len(events))
             super().observe(events)
 
     found = measure(Recorder(), Batches(split, RULES, 0, test=False)).metrics
-    assert sum(told) == len(split.train)
+    assert told == ["forget", len(split.train), "forget", len(split.history)]
     assert all(name.startswith("valid_") for name in found)
 
 

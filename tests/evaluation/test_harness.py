@@ -2,37 +2,28 @@
 
 import copy
 import json
-import os
-import signal
 from dataclasses import replace
 
-import numba
 import numpy as np
 import pytest
-import torch
-from threadpoolctl import threadpool_info
 
 import tapgnn.evaluation
 from tapgnn import TAPGNN
-from tapgnn.baselines import METHODS, EdgeBank, Popularity, Recency
-from tapgnn.baselines.memory.jodie import JODIE
+from tapgnn.baselines import METHODS, LocalGlobal, Recency
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_paper, split_strict
-from tapgnn.errors import ConfigError, EventError
-from tapgnn.evaluation import compare, evaluate
+from tapgnn.errors import ConfigError
+from tapgnn.evaluation import evaluate
 from tapgnn.evaluation.harness import (
+    FORMS,
     NAMES,
     TAPGNNMethod,
-    chosen_methods,
     make_method,
-    measured,
-    summary,
     with_dense_features,
 )
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import TRIVIAL, Questions, measure
-from tapgnn.events import events_fingerprint
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +59,7 @@ def test_tapgnn_gets_from_a_comparison_the_metrics_that_its_evaluation_gives(log
     # The queries are batched differently; where two scores hardly differ, a pair may change its order.
     assert found.metrics["auc"] == pytest.approx(own["auc_mean"], abs=2e-3)
     assert found.metrics["ap"] == pytest.approx(own["ap_mean"], abs=2e-3)
-    assert found.details["valid_auc"] == own["valid_auc_mean"]
+    assert found.details["selection_auc"] == own["selection_auc_mean"]
 
 
 @pytest.fixture(scope="module", params=["paper", "strict"])
@@ -98,7 +89,7 @@ def test_a_report_gets_what_it_draws(found):
         assert len(given.labels) == len(given.scores) == len(given.times) == 2 * found.results["test_events"]
         row = found.results["runs"][0] if name == "tapgnn" else given.metrics
         assert auc(given.labels, given.scores) == row["auc"]
-    embeddings, times = found.sample
+    embeddings, times = found.sample.z, found.sample.times
     assert embeddings.shape == (len(times), 16)
     assert len(times) > 0
     assert {point["seed"] for point in found.history} == {0, 1}
@@ -160,8 +151,8 @@ def test_ctrl_c_between_the_methods_of_a_seed_leaves_that_seed_out(log, monkeypa
             raise KeyboardInterrupt
         whole(self, train, valid)
 
-    whole = Popularity.fit
-    monkeypatch.setattr(Popularity, "fit", fit)
+    whole = LocalGlobal.fit
+    monkeypatch.setattr(LocalGlobal, "fit", fit)
     stop = 2
     found = evaluate(log, estimator(), "paper", seeds=3)
     assert (found.results["seeds"], found.results["interrupted"]) == ([0], True)
@@ -172,163 +163,21 @@ def test_ctrl_c_between_the_methods_of_a_seed_leaves_that_seed_out(log, monkeypa
         evaluate(log, estimator(), "paper", seeds=3)
 
 
-class Dying(Recency):
-    def fit(self, train, valid):
-        os._exit(3)
+@pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("tgb", 1), ("dyglib", 1)])
+def test_a_rule_is_asked_again_only_where_another_seed_has_other_questions(log, protocol, times, monkeypatch):
+    asked_of = []
 
+    def counted(method, questions):
+        asked_of.append(method.name)
+        return measure(method, questions)
 
-class Refusing(Recency):
-    def fit(self, train, valid):
-        raise EventError("this log is not to my taste")
-
-
-class Crashing(Recency):
-    def fit(self, train, valid):
-        raise ZeroDivisionError
-
-
-class Hungry(EdgeBank):
-    """Holds 200 MB while it learns."""
-
-    def fit(self, train, valid):
-        held = np.ones(25_000_000)
-        super().fit(train, valid)
-        assert held[-1] == 1
-
-
-class Unstable(Recency):
-    """Fails with every seed but the first."""
-
-    def __init__(self, seed):
-        super().__init__()
-        self.seed = seed
-
-    def fit(self, train, valid):
-        if self.seed:
-            raise EventError(f"seed {self.seed} is not mine")
-        super().fit(train, valid)
-
-
-class Threads(Recency):
-    """Tells how many threads every library has, those included that are loaded by the fit."""
-
-    def fit(self, train, valid):
-        import sklearn.cluster  # noqa: F401
-
-        super().fit(train, valid)
-
-    def details(self):
-        pools = [(pool["internal_api"], pool["num_threads"]) for pool in threadpool_info()]
-        return {"pools": json.dumps(pools), "torch": torch.get_num_threads(), "numba": numba.get_num_threads()}
-
-
-def make_odd(name, seed):
-    if name == "unstable":
-        return Unstable(seed)
-    if name == "diverging":
-        return JODIE(seed, width=8, learning_rate=np.inf)
-    odd = {"dying": Dying, "refusing": Refusing, "crashing": Crashing, "hungry": Hungry, "threads": Threads}
-    return {**odd, "recency": Recency}[name]()
-
-
-ODD = ("dying", "refusing", "crashing", "diverging", "hungry", "recency")
-
-
-def test_a_method_that_fails_is_a_row_with_its_error_and_the_others_go_on(log):
-    heard = []
-    found = compare(log, ODD, "paper", seeds=1, listener=heard.append, make=make_odd)
-    rows = found["methods"]
-    assert list(rows) == list(ODD)
-    assert rows["dying"]["error"] == "its process ended without a result, exit code 3"
-    assert rows["refusing"]["error"] == "EventError: this log is not to my taste"
-    assert rows["crashing"]["error"].startswith("ZeroDivisionError: ")
-    assert "training diverged" in rows["diverging"]["error"]
-    assert [rows[name]["failed"] for name in ODD] == [1, 1, 1, 1, 0, 0]
-    assert 0.5 < rows["recency"]["auc_mean"] <= 1
-    assert rows["recency"]["sees_history"] is True
-    assert rows["hungry"]["memory_mb"] > 150 > rows["recency"]["memory_mb"]
-    assert [(progress.method, progress.run is None) for progress in heard] == [
-        (n, b) for n in ODD for b in (True, False)
-    ]
-    assert found["data"]["sha256"] == events_fingerprint(log)
-    assert (found["protocol"], found["seeds"], found["versions"]["threads"]) == ("paper", [0], "1")
-    assert found["interrupted"] is False
-
-
-def test_a_seed_that_fails_leaves_the_figures_of_the_others(log):
-    rows = compare(log, ("unstable", "recency"), "paper", seeds=2, make=make_odd)["methods"]
-    row = rows["unstable"]
-    assert row["auc_mean"] == rows["recency"]["runs"][0]["auc"]
-    assert (row["failed"], row["error"]) == (1, "EventError: seed 1 is not mine")
-    assert [run["seed"] for run in row["runs"]] == [0, 1]
-    assert (rows["recency"]["failed"], "error" in rows["recency"]) == (0, False)
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_every_library_of_the_child_has_the_number_of_threads_that_was_asked_for(log, threads):
-    found = compare(log, ["threads"], "paper", seeds=1, threads=threads, make=make_odd)
-    told = found["methods"]["threads"]["runs"][0]["details"]
-    pools = json.loads(told["pools"])
-    assert {kind for kind, _ in pools} >= {"openblas", "openmp"}
-    assert {count for _, count in pools} == {threads}
-    assert told["torch"] == threads
-    assert told["numba"] == min(threads, numba.config.NUMBA_NUM_THREADS)
-
-
-@pytest.mark.usefixtures("heard")
-@pytest.mark.parametrize(("place", "ended"), [(2, ["recency"]), (3, ["recency", "edgebank"])])
-def test_ctrl_c_keeps_the_runs_that_ended(log, place, ended):
-    def stop(progress):
-        if progress.place == place and progress.run is None:
-            os.kill(os.getpid(), signal.SIGINT)
-
-    found = compare(log, ["recency", "edgebank"], "paper", seeds=2, listener=stop)
-    assert found["interrupted"] is True
-    assert list(found["methods"]) == ended
-    assert found["seeds"] == [0]
-    assert all(0 <= row["auc_mean"] <= 1 for row in found["methods"].values())
-
-
-@pytest.mark.usefixtures("heard")
-def test_ctrl_c_before_the_first_run_ended_goes_on(log):
-    def stop(progress):
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with pytest.raises(KeyboardInterrupt):
-        compare(log, ["recency"], "paper", seeds=1, listener=stop)
-
-
-def test_the_childs_answer_is_what_the_harness_measures(log):
-    questions = asked(log)
-    answer = measured(make_odd, "recency", questions)
-    assert answer["auc"] == measure(Recency(), questions).metrics["auc"]
-    assert answer["memory_mb"] >= 0
-    assert answer["sees_history"] is True
-
-
-def test_windowed_edgebank_looks_back_as_far_as_the_test_is_long(log):
-    test = split_paper(log).test
-    wanted = EdgeBank(float(test.time[-1] - test.time[0]))
-    found = compare(log, ["edgebank-window", "edgebank"], "paper", seeds=1)["methods"]
-    assert found["edgebank-window"]["auc_mean"] == measure(wanted, asked(log)).metrics["auc"]
-    assert found["edgebank-window"]["auc_mean"] != found["edgebank"]["auc_mean"]
-
-
-def test_a_row_has_means_deviations_and_costs_of_all_seeds():
-    runs = [
-        {"seed": s, "auc": a, "train_seconds": t, "query_ms": 1.0, "memory_mb": m, "sees_history": False}
-        for s, a, t, m in ((0, 0.5, 1.0, 9.0), (1, 0.7, 3.0, 7.0))
-    ]
-    row = summary(runs)
-    assert row["auc_mean"] == pytest.approx(0.6)
-    assert row["auc_std"] == pytest.approx(np.std([0.5, 0.7], ddof=1))
-    assert (row["train_seconds"], row["memory_mb"], row["sees_history"]) == (2.0, 9.0, False)
-    assert (row["failed"], "error" in row) == (0, False)
-    broken = {"seed": 2, "error": "gone"}
-    partly = summary([*runs, broken])
-    assert {key: partly[key] for key in ("auc_mean", "auc_std")} == {key: row[key] for key in ("auc_mean", "auc_std")}
-    assert (partly["failed"], partly["error"], len(partly["runs"])) == (1, "gone", 3)
-    assert summary([broken, broken]) == {"error": "gone", "failed": 2, "runs": [broken, broken]}
+    monkeypatch.setattr("tapgnn.evaluation.harness.measure", counted)
+    model = TAPGNN(width=8, epochs=1, options={"sketch_width": 8})
+    found = evaluate(log, model, protocol, seeds=2).results
+    assert (asked_of.count("tapgnn"), asked_of.count("recency")) == (2, times)
+    rules = PROTOCOLS[protocol]
+    each = [measure(Recency(), FORMS[rules.form](rules.split(log), rules, s)).metrics[rules.main] for s in (0, 1)]
+    assert found["baselines"]["recency"][f"{rules.main}_mean"] == pytest.approx(np.mean(each), abs=1e-12)
 
 
 def test_every_method_gets_numbers_made_of_the_columns_as_the_training_part_knows_them(log):
@@ -366,23 +215,6 @@ def test_the_names_are_those_of_the_field_and_each_builds_its_method():
     assert set(METHODS) == set(NAMES) - {"tapgnn", "edgebank-window"}
 
 
-def test_wrong_requests_are_refused(log):
-    assert chosen_methods(["tgn", "recency", "tgn"]) == ["tgn", "recency"]
-    assert chosen_methods(["all"]) == list(NAMES)
-    for names in (["gtn"], []):
-        with pytest.raises(ConfigError, match="the methods are tapgnn"):
-            chosen_methods(names)
-    with pytest.raises(ConfigError, match="not one of paper, strict"):
-        compare(log, ["recency"], "fair")
-    with pytest.raises(ConfigError, match="not one of paper, strict"):
-        evaluate(log, estimator(), "fair")
-    with pytest.raises(ConfigError, match="seeds must be at least 1"):
-        evaluate(log, estimator(), seeds=0)
-    for bad in ({"seeds": 0}, {"threads": 0}):
-        with pytest.raises(ConfigError, match="seeds and threads must be at least 1"):
-            compare(log, ["recency"], **bad)
-
-
 def test_tapgnn_as_a_method_is_left_as_it_was_by_a_score(log):
     split = split_paper(log)
     method = TAPGNNMethod(0, width=8, epochs=1, options={"sketch_width": 8})
@@ -392,3 +224,10 @@ def test_tapgnn_as_a_method_is_left_as_it_was_by_a_score(log):
     first = copy.copy(method.score(*rows, later))
     np.testing.assert_array_equal(first, method.score(*rows, later))
     assert np.isfinite(first).all()
+
+
+def test_wrong_requests_are_refused(log):
+    with pytest.raises(ConfigError, match="not one of paper, strict"):
+        evaluate(log, estimator(), "fair")
+    with pytest.raises(ConfigError, match="seeds must be at least 1"):
+        evaluate(log, estimator(), seeds=0)

@@ -1,10 +1,16 @@
 """Protocols: found by name, and what each asks."""
 
+import numpy as np
 import pytest
 
-from tapgnn.data.negatives import KINDS
+from tapgnn.data.negatives import NEGATIVE_TYPES
 from tapgnn.errors import ConfigError
+from tapgnn.evaluation.batches import TESTS
+from tapgnn.evaluation.harness import FORMS, measured
 from tapgnn.evaluation.protocols import PROTOCOLS, RANKED, find_protocol
+from tests.baselines.samples import EVERY, make
+
+from .boards import integer_log
 
 
 def test_a_protocol_is_found_by_its_name_and_an_unknown_one_is_refused():
@@ -17,7 +23,7 @@ def test_a_protocol_is_found_by_its_name_and_an_unknown_one_is_refused():
 def test_the_paper_has_one_random_negative_and_the_strict_protocol_every_type():
     paper, strict = PROTOCOLS["paper"], PROTOCOLS["strict"]
     assert (paper.negatives, paper.ranked, paper.unseen) == (("random",), 0, False)
-    assert (strict.negatives, strict.ranked, strict.unseen) == (KINDS, RANKED, True)
+    assert (strict.negatives, strict.ranked, strict.unseen) == (NEGATIVE_TYPES, RANKED, True)
 
 
 @pytest.mark.parametrize("name", ["paper", "strict"])
@@ -31,3 +37,16 @@ def test_a_comparison_keeps_the_negatives_and_needs_no_probabilities(name):
 @pytest.mark.parametrize("name", ["tgb", "dyglib"])
 def test_a_comparison_by_the_rules_of_a_board_changes_nothing(name):
     assert PROTOCOLS[name].for_any_method() is PROTOCOLS[name]
+
+
+@pytest.mark.parametrize("lag", [0, 20])
+@pytest.mark.parametrize("protocol", ["tgb", "dyglib"])
+@pytest.mark.parametrize("method", EVERY)
+def test_every_method_gives_every_figure_of_a_board(method, protocol, lag):
+    rules = PROTOCOLS[protocol]
+    questions = FORMS[rules.form](rules.split(integer_log(0, 240)), rules, seed=0, lag=lag)
+    found = measured(make, method, questions)
+    figures = ("mrr", "hits10") if protocol == "tgb" else [f"{part}_{kind}_ap" for part, kind in TESTS]
+    for figure in figures:
+        assert np.isfinite([found[figure], found[f"valid_{figure}"]]).all()
+        assert 0.0 < found[figure] <= 1.0

@@ -10,7 +10,8 @@ from tapgnn.baselines import Method, Recency
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import QueryError
-from tapgnn.evaluation.harness import FORMS, summary
+from tapgnn.evaluation.comparison import summary
+from tapgnn.evaluation.harness import FORMS
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import TRIVIAL, Questions, measure, measure_trained
 
@@ -39,6 +40,9 @@ class Recorder(Method):
     def fit(self, train, valid):
         self.told.append(("fit", *_columns(train), *_columns(valid)))
 
+    def forget(self):
+        self.told.append(("forget",))
+
     def observe(self, events):
         self.told.append(("observe", *_columns(events)))
 
@@ -63,7 +67,10 @@ def test_every_method_is_told_and_asked_the_same_in_the_same_order(log, protocol
     assert one.told[0][0] == "fit"
     observed = [call for call in one.told if call[0] == "observe"]
     split = PROTOCOLS[protocol].split(log)
-    assert sum(len(call[3]) for call in observed) == len(split.valid) + len(split.test)
+    hidden = split.history is not split.train
+    assert (("forget",) in one.told) == hidden
+    again = len(split.history) if hidden else 0
+    assert sum(len(call[3]) for call in observed) == again + len(split.valid) + len(split.test)
 
 
 @pytest.mark.parametrize("lag", [0, 20])
@@ -73,7 +80,9 @@ def test_a_question_is_asked_before_its_instant_is_observed(log, rules, lag):
     measure(one, FORMS[rules.form](rules.split(log), rules, 0, lag))
     clock = -np.inf
     for call, *columns in one.told[1:]:
-        if call == "observe":
+        if call == "forget":
+            clock = -np.inf
+        elif call == "observe":
             clock = columns[2][-1]
         else:
             assert min(columns[2]) > clock

@@ -28,6 +28,9 @@ class Noise(Method):
     def fit(self, train, valid):
         pass
 
+    def forget(self):
+        pass
+
     def observe(self, events):
         pass
 
@@ -106,7 +109,7 @@ def test_validation_alone_leaves_the_test_events_alone() -> None:
     assert set(found.metrics) == {"valid_mrr", "valid_hits10"}
     assert found.metrics.items() <= measure(PairThenNode(), Ranking(split, RULES, 0)).metrics.items()
     assert found.times[-1] == split.valid.time[-1]
-    assert method.pairs._clock.time == split.valid.time[-1]
+    assert method._clock.time == split.valid.time[-1]
 
 
 def test_the_evaluation_of_a_model_has_both_parts_its_lag_and_every_rule(tmp_path) -> None:

@@ -36,7 +36,7 @@ def test_known_destinations_and_events_of_the_past_are_of_the_past(log, seed):
             assert drawn.dst[row, 0] in met
     past = set(zip(log.src[:half].tolist(), log.dst[:half].tolist(), strict=True))
     assert set(zip(drawn.old_src.tolist(), drawn.old_dst.tolist(), strict=True)) <= past
-    assert len(np.unique(drawn.old_row)) == len(drawn.old_row) == (round(0.5 * len(piece)) if half else 0)
+    assert len(np.unique(drawn.old_row)) == len(drawn.old_row) == (round(0.25 * len(piece)) if half else 0)
 
 
 @given(streams())

@@ -22,62 +22,28 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapgnn.baselines.method import Method
-from tapgnn.baselines.trivial import KeyHistory
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.baselines.trivial import History, KeyHistory, Keys, destination, directed_pair
+from tapgnn.events import Floats, Ints
 
 TIE = 1e-12
 
 
-class GlobalStrength(KeyHistory):
-    """How lately, and then how often, the destination was one: s(GR, GP)."""
-
-    name = "global"
-
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        known = count > 0
-        age = time - np.where(known, latest, time)
-        strength: Floats = known * (1.0 / (1.0 + np.log1p(age)) + TIE * count / (1.0 + count))
-        return strength
-
-
-class LocalStrength(GlobalStrength):
-    """How lately, and then how often, the pair met in this direction: s(LR, LP)."""
-
-    name = "local"
-
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return (src << 32) | dst
-
-
-class LocalGlobal(Method):
+class LocalGlobal(KeyHistory):
     """Local recency first, global recency for pairs that never met, popularity for ties."""
 
     name = "local-global"
-    sees_history = True
 
     def __init__(self) -> None:
-        self._local, self._global = LocalStrength(), GlobalStrength()
+        super().__init__(Keys(directed_pair), Keys(destination))
 
-    def fit(self, train: Events, valid: Events) -> None:
-        """Forget everything, then observe the training events."""
-        for part in (self._local, self._global):
-            part.fit(train, valid)
-
-    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] from everything observed."""
-        return _combined(*(part.score(src, dst, time) for part in (self._local, self._global)))
-
-    def observe(self, events: Events) -> None:
-        """Count the pairs and the destinations of the events, and keep their latest times."""
-        for part in (self._local, self._global):
-            part.observe(events)
-
-    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] the same scores as the reference, in one pass."""
-        return _combined(*(part.replay(events, src, dst, time) for part in (self._local, self._global)))
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        local, anywhere = (_strength(time, *found) for found in history)
+        return np.where(local > 0.0, 1.0 + local, anywhere)
 
 
-def _combined(local: Floats, everywhere: Floats) -> Floats:
-    """[Q] the local strength where there is one, before the global one elsewhere."""
-    return np.where(local > 0.0, 1.0 + local, everywhere)
+def _strength(time: Floats, count: Ints, latest: Floats) -> Floats:
+    """[Q] s(r, p): how lately, and then how often."""
+    known = count > 0
+    age = time - np.where(known, latest, time)
+    strength: Floats = known * (1.0 / (1.0 + np.log1p(age)) + TIE * count / (1.0 + count))
+    return strength

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from dataclasses import fields
 
 import numpy as np
 
@@ -28,10 +29,16 @@ class Method(ABC):
     threshold: float | None = None
     # Which destination, given that the source acts, or whether an event happens at all; most give one score to both.
     question: Question = "destination"
+    # How many events the history of a query may be stale in the test; a method that learns along a stream trains so.
+    lag: int = 0
 
     @abstractmethod
     def fit(self, train: Events, valid: Events) -> None:
         """Train from scratch; `valid` may only select weights or settings: afterwards exactly `train` is observed."""
+
+    @abstractmethod
+    def forget(self) -> None:
+        """Return to before the first event; what was learnt stays."""
 
     @abstractmethod
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
@@ -86,7 +93,7 @@ def _pairs(src: Ints, candidates: Ints, time: Floats) -> tuple[Ints, Ints, Float
     return np.repeat(src, count), candidates.ravel(), np.repeat(time, count)
 
 
-class Clock:
+class StreamClock:
     """The last observed instant, and the two checks that keep the future out of a score."""
 
     def __init__(self) -> None:
@@ -109,8 +116,8 @@ class Clock:
             )
 
 
-def require_positive(method: Method, *settings: str) -> None:
-    """Refuse a setting below 1."""
-    for name in settings:
-        if getattr(method, name) < 1:
-            raise ConfigError(f"{name} must be at least 1, not {getattr(method, name)}")
+def check_counts(method: Method) -> None:
+    """Refuse a setting that is a number of something, of which there is none; a seed is not."""
+    for field in fields(method):  # type: ignore[arg-type]
+        if field.type == "int" and field.name != "seed" and getattr(method, field.name) < 1:
+            raise ConfigError(f"{field.name} must be at least 1, not {getattr(method, field.name)}")

@@ -7,66 +7,99 @@
     pair count     score(u, v, t) = the number of events u -> v before t
     pair, then node    pairs that met, in either direction, by how recently; below them the others by recency
 
-A method says which keys an event has, which key a query has, and what score (count, latest time, time of the query)
-gives. The counts and times of the keys are exact, and take memory for every key that occurred.
+A method says which kinds of keys events have, and what score the histories (count, latest time) of those of a query
+give. The counts and times of the keys are exact, and take memory for every key that occurred.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Literal, get_args
+from collections.abc import Callable
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
-from tapgnn.baselines.method import Clock, Method
+from tapgnn.baselines.method import Method, StreamClock
 from tapgnn.baselines.shared.key_table import KeyTable
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
 
 Role = Literal["any", "destination"]
+# The count [Q] and the latest time [Q] of some keys; the time is -inf where the count is 0.
+History = tuple[Ints, Floats]
+
+
+class Keys(NamedTuple):
+    """A kind of key: of (src, dst) for events and queries; `both`: an event also has that of (dst, src)."""
+
+    of: Callable[[Ints, Ints], Ints]
+    both: bool = False
+
+    def of_events(self, events: Events) -> tuple[Ints, Floats]:
+        """The keys of the events and their times, in order of time."""
+        keys = self.of(events.src, events.dst)
+        if not self.both:
+            return keys, events.time
+        return np.column_stack([keys, self.of(events.dst, events.src)]).ravel(), np.repeat(events.time, 2)
+
+
+def destination(src: Ints, dst: Ints) -> Ints:
+    """[Q] the destination."""
+    return dst
+
+
+def directed_pair(src: Ints, dst: Ints) -> Ints:
+    """[Q] one integer per directed pair; rows stay below 2^31."""
+    return (src << 32) | dst
+
+
+def pair(src: Ints, dst: Ints) -> Ints:
+    """[Q] one integer per pair, whichever its direction."""
+    return directed_pair(np.minimum(src, dst), np.maximum(src, dst))
 
 
 class KeyHistory(Method):
-    """The number of events and the latest event of each key."""
+    """The number of events and the latest event of each key, of one kind or several."""
 
     sees_history = True
 
-    def __init__(self) -> None:
-        self._clock = Clock()
-        self._table = KeyTable()
-
-    def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
-        """The keys of the events and their times, in order of time: by default, those of the same queries."""
-        return self._query_keys(events.src, events.dst), events.time
-
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        """[Q] the key of each query: by default, its destination."""
-        return dst
+    def __init__(self, *kinds: Keys) -> None:
+        self._kinds = kinds
+        KeyHistory.forget(self)
 
     @abstractmethod
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        """[Q] scores from the history of each key; the latest time is -inf where the count is 0."""
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        """[Q] scores from the history of each key, by kind."""
 
     def fit(self, train: Events, valid: Events) -> None:
         """Forget everything, then observe the training events."""
-        KeyHistory.__init__(self)
+        self.forget()
         self.observe(train)
+
+    def forget(self) -> None:
+        """Start from empty tables."""
+        self._clock, self._tables = StreamClock(), [KeyTable() for _ in self._kinds]
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] from everything observed."""
         self._clock.check(time)
-        return self._rate(*self._table.read(self._query_keys(src, dst)), time)
+        kinds = zip(self._kinds, self._tables, strict=True)
+        return self._rate(time, *(table.read(kind.of(src, dst)) for kind, table in kinds))
 
     def observe(self, events: Events) -> None:
         """Count the keys of the events and keep their latest times."""
         self._clock.advance(events)
-        self._table.write(*self._event_keys(events))
+        for kind, table in zip(self._kinds, self._tables, strict=True):
+            table.write(*kind.of_events(events))
 
     def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the same scores as the reference, in one pass."""
         self._clock.check(time)
         self._clock.advance(events)
-        return self._rate(*self._table.walk(*self._event_keys(events), self._query_keys(src, dst), time), time)
+        kinds = zip(self._kinds, self._tables, strict=True)
+        return self._rate(
+            time, *(table.walk(*kind.of_events(events), kind.of(src, dst), time) for kind, table in kinds)
+        )
 
 
 class Recency(KeyHistory):
@@ -81,26 +114,25 @@ class Recency(KeyHistory):
     def __init__(self, role: Role = "any") -> None:
         if role not in get_args(Role):
             raise ConfigError(f"the role must be {' or '.join(get_args(Role))}, not {role!r}")
-        super().__init__()
+        super().__init__(Keys(destination, both=role == "any"))
         self.role = role
         self.name = "recency" if role == "any" else "recency-destination"
 
-    def _event_keys(self, events: Events) -> tuple[Ints, Floats]:
-        if self.role == "destination":
-            return super()._event_keys(events)
-        return np.column_stack([events.src, events.dst]).ravel(), np.repeat(events.time, 2)
-
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        return latest - time
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        return history[0][1] - time
 
 
 class Popularity(KeyHistory):
     """How often the destination was one so far."""
 
     name = "popularity"
+    of: Callable[[Ints, Ints], Ints] = staticmethod(destination)
 
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        return count.astype(np.float64)
+    def __init__(self) -> None:
+        super().__init__(Keys(self.of))
+
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        return history[0][0].astype(np.float64)
 
 
 class EdgeBank(KeyHistory):
@@ -114,14 +146,12 @@ class EdgeBank(KeyHistory):
     def __init__(self, window: float | None = None) -> None:
         if window is not None and not window > 0:
             raise ConfigError(f"the window must be a positive length of time, or None for all time, not {window}")
-        super().__init__()
+        super().__init__(Keys(directed_pair))
         self.window = window
         self.name = "edgebank" if window is None else "edgebank-window"
 
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return pair_keys(src, dst)
-
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        count, latest = history[0]
         start = -np.inf if self.window is None else time - self.window
         return ((count > 0) & (latest >= start)).astype(np.float64)
 
@@ -130,30 +160,22 @@ class PairRecency(KeyHistory):
     """Minus the time since the pair last met: as u -> v, or in either direction."""
 
     def __init__(self, both_ways: bool = False) -> None:
-        super().__init__()
+        super().__init__(Keys(pair if both_ways else directed_pair))
         self.both_ways = both_ways
         self.name = "pair-recency-both" if both_ways else "pair-recency"
 
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return pair_keys(np.minimum(src, dst), np.maximum(src, dst)) if self.both_ways else pair_keys(src, dst)
-
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        return latest - time
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        return history[0][1] - time
 
 
-class PairCount(KeyHistory):
+class PairCount(Popularity):
     """How often the source had an event with the destination so far."""
 
     name = "pair-count"
-
-    def _query_keys(self, src: Ints, dst: Ints) -> Ints:
-        return pair_keys(src, dst)
-
-    def _rate(self, count: Ints, latest: Floats, time: Floats) -> Floats:
-        return count.astype(np.float64)
+    of = staticmethod(directed_pair)
 
 
-class PairThenNode(Method):
+class PairThenNode(KeyHistory):
     """How recently the pair met, in either direction; below all that met, how recently the destination was active.
 
         score(u, v, t) = 1 / (time since u and v met), else minus the time since v's last event, else -inf
@@ -162,34 +184,11 @@ class PairThenNode(Method):
     """
 
     name = "pair-then-node"
-    sees_history = True
 
     def __init__(self) -> None:
-        self.pairs, self.nodes = PairRecency(both_ways=True), Recency()
+        super().__init__(Keys(pair), Keys(destination, both=True))
 
-    def fit(self, train: Events, valid: Events) -> None:
-        """Forget everything, then observe the training events."""
-        self.pairs.fit(train, valid)
-        self.nodes.fit(train, valid)
-
-    def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] from everything observed."""
-        return self._join(self.pairs.score(src, dst, time), self.nodes.score(src, dst, time))
-
-    def observe(self, events: Events) -> None:
-        """Let both parts observe the events."""
-        self.pairs.observe(events)
-        self.nodes.observe(events)
-
-    def replay(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """[Q] the same scores as the reference, in one pass."""
-        return self._join(self.pairs.replay(events, src, dst, time), self.nodes.replay(events, src, dst, time))
-
-    def _join(self, pair: Floats, node: Floats) -> Floats:
-        """[Q] from both ages, with a minus sign; that of a pair is negative, or -inf where it never met."""
-        return np.where(np.isfinite(pair), -1.0 / pair, node)
-
-
-def pair_keys(src: Ints, dst: Ints) -> Ints:
-    """[Q] one integer per directed pair; rows stay below 2^31."""
-    return (src << 32) | dst
+    def _rate(self, time: Floats, *history: History) -> Floats:
+        (met, when), (_, active) = history
+        since = np.where(met > 0, time - when, 1.0)
+        return np.where(met > 0, 1.0 / since, active - time)

@@ -16,6 +16,7 @@ from tapgnn.data.datasets.registry import (
     stream_dataset,
 )
 from tapgnn.data.datasets.tgb import read_tgb
+from tapgnn.data.datasets.tgb_negatives import tgb_negatives
 from tapgnn.data.frames import frame_events, frame_schema
 from tapgnn.data.reading.reader import ReadReport, read_chunks, read_events, read_table
 from tapgnn.data.schema import Schema, SchemaRequest
@@ -45,6 +46,7 @@ __all__ = [
     "read_table",
     "read_tgb",
     "stream_dataset",
+    "tgb_negatives",
     "write_events",
     "write_table",
 ]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tapgnn.errors import ConfigError, EventError, QueryError
-from tapgnn.events import Events, Floats, Ints, to_seconds
+from tapgnn.events import Events, Floats, to_seconds
 from tapgnn.vocabulary import Vocabulary
 
 
@@ -34,20 +34,6 @@ def _cure(given: Any) -> str:
     if all(hasattr(given, name) for name in ("src", "dst", "t")):
         return "call Events.from_temporal_data(data)"
     return "build them with Events.from_arrays, Events.from_frame or tapgnn.data.load_dataset"
-
-
-def rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
-    """[Q] the rows of ids, -1 for an unknown node; a bare string or integer is one id.
-
-    >>> rows_of("bob", Vocabulary(["ann", "bob"]))
-    array([1])
-    """
-    return vocabulary.rows(listed_ids(ids))
-
-
-def known_rows_of(ids: Any, vocabulary: Vocabulary) -> Ints:
-    """[Q] the rows of ids; an unknown one is an error."""
-    return vocabulary.known_rows(listed_ids(ids))
 
 
 def listed_ids(ids: Any) -> Any:
@@ -96,11 +82,16 @@ _KINDS: dict[Any, tuple[Callable[[Any], bool], str]] = {
     "float": (lambda value: isinstance(value, Real) and not isinstance(value, bool), "a number"),
     "bool": (lambda value: isinstance(value, bool), "True or False"),
     "str": (lambda value: isinstance(value, str), "a string"),
-    "tuple[float, ...]": (
-        lambda value: isinstance(value, list | tuple) and all(isinstance(item, Real) for item in value),
-        "a list of numbers",
-    ),
+    "str | None": (lambda value: isinstance(value, str | None), "a string or nothing"),
+    "tuple[float, ...]": (lambda value: _is_list(value, Real), "a list of numbers"),
+    "tuple[str, ...]": (lambda value: _is_list(value, str), "a list of strings"),
+    "tuple[str, str] | None": (lambda value: value is None or _is_list(value, str), "a list of strings or nothing"),
+    "Mapping[str, Kind]": (lambda value: isinstance(value, Mapping), "the kind of each column by its name"),
 }
+
+
+def _is_list(value: Any, kind: type[Any]) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, kind) for item in value)
 
 
 def plain_values(values: Mapping[str, Any], declared: type[Any]) -> dict[str, Any]:

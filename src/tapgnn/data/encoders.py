@@ -50,8 +50,8 @@ class NumberScale:
         scores = ndtri(np.clip(ranks, ndtr(-EXTREME), ndtr(EXTREME)))
         low, high = np.quantile(known, [0.25, 0.75])
         spread = float(high - low) or float(known[-1] - known[0]) or abs(float(known[0])) or 1.0
-        centre, size = _moments(np.interp(known, knots, scores))
-        return cls(knots, (scores - centre) / size, spread)
+        own = np.interp(known, knots, scores)
+        return cls(knots, (scores - float(own.mean())) / (float(own.std()) or 1.0), spread)
 
 
 @dataclass(frozen=True)
@@ -90,11 +90,10 @@ class TableEncoder:
         """How many numbers a row of features has, and how many codes each category."""
         return 2 * len(self.numbers), tuple(OTHER + 1 + len(known) for known in self.categories.values())
 
-    def places(self) -> dict[str, list[int]]:
-        """The columns of a row of features that stand for each column of the table."""
-        first = 2 * len(self.numbers)
-        numbers = {name: [2 * place, 2 * place + 1] for place, name in enumerate(self.numbers)}
-        return numbers | {name: [first + place] for place, name in enumerate(self.categories)}
+    def fits(self, kinds: Mapping[str, str]) -> bool:
+        """Whether these are the encoders of columns of these kinds."""
+        numbers, categories = dict.fromkeys(self.numbers, False), dict.fromkeys(self.categories, True)
+        return numbers | categories == {name: kind == "category" for name, kind in kinds.items()}
 
     def encode(self, columns: Columns) -> NDArray[np.float32]:
         """Features [E, f]; a column that is not given is missing in every row."""
@@ -150,10 +149,6 @@ def _checked_scale(name: str, knots: Any, scores: Any, spread: Any) -> NumberSca
     if not finite or (np.diff(known) <= 0).any() or (np.diff(given) < 0).any():
         raise ConfigError(f"the scale of {name!r} is not one of ascending knots")
     return NumberScale(known, given, float(spread))
-
-
-def _moments(values: Floats) -> tuple[float, float]:
-    return float(values.mean()), float(values.std()) or 1.0
 
 
 def _frequent(column: NDArray[Any]) -> tuple[str, ...]:

@@ -85,8 +85,7 @@ class FittedSchema:
             raise ConfigError("expected a schema and its encoder")
         nodes = NodeEncoder.from_dict(values["nodes"]) if "nodes" in values else None
         found = cls(Schema.from_dict(values["schema"]), TableEncoder.from_dict(values["encoder"]), nodes)
-        kinds = {name: kind == "category" for name, kind in found.schema.columns.items()}
-        if kinds != dict.fromkeys(found.encoder.numbers, False) | dict.fromkeys(found.encoder.categories, True):
+        if not found.encoder.fits(found.schema.columns):
             raise ConfigError("the encoders are not those of the schema's columns")
         return found
 

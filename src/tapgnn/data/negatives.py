@@ -29,8 +29,8 @@ from tapgnn.data.statistics import is_bipartite
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events, Floats, Ints
 
-Kind = Literal["random", "historical", "inductive"]
-KINDS: tuple[Kind, ...] = ("random", "historical", "inductive")
+NegativeType = Literal["random", "historical", "inductive"]
+NEGATIVE_TYPES: tuple[NegativeType, ...] = ("random", "historical", "inductive")
 Purpose = Literal["training", "calibration", "validation", "threshold", "test", "ranking"]
 PURPOSES: tuple[Purpose, ...] = ("training", "calibration", "validation", "threshold", "test", "ranking")
 
@@ -80,7 +80,7 @@ class NegativeSampler:
 def sample_negatives(
     positives: Events,
     train: Events,
-    kind: Kind = "random",
+    kind: NegativeType = "random",
     count: int = 1,
     seed: int = 0,
     evaluation: Events | None = None,
@@ -90,8 +90,8 @@ def sample_negatives(
 
     `evaluation` holds all validation and test events, the source of inductive negatives; by default the positives.
     """
-    if kind not in KINDS:
-        raise ConfigError(f"the negatives must be one of {', '.join(KINDS)}, not {kind!r}")
+    if kind not in NEGATIVE_TYPES:
+        raise ConfigError(f"the negatives must be one of {', '.join(NEGATIVE_TYPES)}, not {kind!r}")
     rng = rng_for(seed, purpose)
     drawn = NegativeSampler(train).draw(positives.src, positives.dst, rng, count)
     if kind == "random":

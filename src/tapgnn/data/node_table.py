@@ -12,12 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 from numpy.typing import NDArray
 
 from tapgnn.data.encoders import TableEncoder
@@ -26,18 +24,12 @@ from tapgnn.data.reading.cells import Cells
 from tapgnn.data.reading.columns import columns_of
 from tapgnn.data.reading.detection import find_kind
 from tapgnn.data.reading.formats import open_source
-from tapgnn.data.reading.table_source import TableSource
-from tapgnn.data.reading.values import (
-    convert_booleans,
-    convert_categories,
-    convert_numbers,
-    convert_text_ids,
-    convert_typed_ids,
-    explain,
-)
+from tapgnn.data.reading.table_source import TableSource, joined_cells
+from tapgnn.data.reading.typed_rows import convert_column, converter
+from tapgnn.data.reading.values import convert_text_ids, convert_typed_ids
 from tapgnn.data.schema import KINDS, Kind, Schema
 from tapgnn.errors import ConfigError, DataError
-from tapgnn.events import Bools, Columns
+from tapgnn.events import Bools, Columns, Ints
 
 
 @dataclass(frozen=True)
@@ -74,7 +66,7 @@ class NodeEncoder:
     def fit(cls, table: NodeTable, known: Bools) -> NodeEncoder:
         """Fit encoders to the rows of known nodes [n], those of the training events."""
         if not table.kinds:
-            raise ConfigError(f"the node table has no column that describes a node beside {table.id!r}")
+            raise ConfigError(f"the node table has no column besides the ids, {table.id!r}")
         if not known.any():
             raise ConfigError(
                 f"no node of the training events is in the node table; is {table.id!r} the column of their ids?"
@@ -110,8 +102,7 @@ class NodeEncoder:
             raise ConfigError("expected the column of ids of a node table, the kinds of the others, and their encoder")
         name, kinds, encoder = values["id"], values["kinds"], TableEncoder.from_dict(values["encoder"])
         good = isinstance(name, str) and isinstance(kinds, Mapping) and kinds and set(kinds.values()) <= set(KINDS)
-        names = dict.fromkeys(encoder.numbers, False) | dict.fromkeys(encoder.categories, True)
-        if not good or names != {column: kind == "category" for column, kind in kinds.items()}:
+        if not good or not encoder.fits(kinds):
             raise ConfigError("the encoders are not those of the node table's columns")
         return cls(name, dict(kinds), encoder)
 
@@ -134,39 +125,24 @@ def read_node_table(
         if name not in source.columns:
             raise DataError(f"{source.name} has no column {name!r}; {columns_of(source)}")
     cells, places = _cells(source)
-    ids = _checked(source, str(named), cells, places, convert_typed_ids if source.typed else convert_text_ids, "")
+    ids_of = convert_typed_ids if source.typed else convert_text_ids
+    ids = convert_column(source, str(named), cells[str(named)], places, ids_of, "src")
     found = {name: find_kind(name, cells[name], source.typed) for name in source.columns if name != named}
     suggestions = [] if kinds else [f"node table: {each.suggestion}" for each in found.values() if each.suggestion]
     used = dict(kinds) if kinds else {name: each.kind for name, each in found.items() if each.kind is not None}
-    convert = {"category": partial(convert_categories, typed=source.typed), "number": convert_numbers}
     columns = {
-        name: _checked(source, name, cells, places, convert.get(kind, convert_booleans), kind)
+        name: convert_column(source, name, cells[name], places, converter(kind, source.typed), name, kind)
         for name, kind in used.items()
     }
     return NodeTable(str(named), ids, columns, used, suggestions)
 
 
-def _cells(source: TableSource) -> tuple[dict[str, Cells], list[int]]:
-    """All cells by column, and the place of each row."""
+def _cells(source: TableSource) -> tuple[dict[str, Cells], Ints]:
+    """All cells by column, and the place of each row [n]."""
     tables = list(source.read(source.columns))
     for table in tables:
         for place, reason in table.rejected[:1]:
-            raise DataError(f"{source.name} {source.place} {place}: {reason}; fix the row")
+            raise source.fault(place, reason)
     if not tables:
         raise DataError(f"{source.name} has no rows; at least one node is needed")
-    cells: dict[str, Cells] = {}
-    for name in source.columns:
-        parts = [table.columns[name] for table in tables]
-        cells[name] = [cell for part in parts for cell in part] if isinstance(parts[0], list) else pl.concat(parts)
-    return cells, [int(place) for table in tables for place in table.places]
-
-
-def _checked(
-    source: TableSource, name: str, cells: Mapping[str, Cells], places: list[int], convert: Any, kind: str
-) -> NDArray[Any]:
-    """A column [n] of converted cells; one that cannot be read is an error that names its row."""
-    values, good = convert(cells[name], f"{source.name}: column {name!r}")
-    for row in np.flatnonzero(~good)[:1].tolist():
-        what = explain(name if kind else "src", cells[name][row], kind)
-        raise DataError(f"{source.name} {source.place} {places[row]}: {what}; fix the row")
-    return np.asarray(values)
+    return joined_cells(tables, source.columns), np.concatenate([table.places for table in tables])

@@ -17,6 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from tapgnn.data.arguments import plain_values
 from tapgnn.data.reading.clock import Clock
 from tapgnn.data.reading.values import INTEGER
 from tapgnn.errors import ConfigError
@@ -152,10 +153,7 @@ class Schema:
             raise ConfigError(
                 f"schema: there is no entry {missing[0]!r}" if missing else f"schema: unknown entry {unknown[0]!r}"
             )
-        for name, expected in _SHAPES.items():
-            if name in values and not isinstance(values[name], expected):
-                raise ConfigError(f"schema: {name} is {values[name]!r}; expected {_WORDS[expected]}")
-        return cls(**values)
+        return cls(**plain_values(values, cls))
 
     def json_schema(self) -> dict[str, Any]:
         """JSON Schema (2020-12) of one event as an object with the names of the table."""
@@ -172,7 +170,7 @@ class Schema:
             properties[self.label] = {"type": ["integer", "boolean", *texts, "null"]}
         if self.id is not None:
             properties[self.id] = {"type": ["integer", "string", "null"]}
-        properties |= {name: {"description": "not used"} for name in self.dropped}
+        properties |= {name: {"description": "not used by the model; kept in the journal"} for name in self.dropped}
         return {
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "title": "event",
@@ -183,18 +181,18 @@ class Schema:
         }
 
     @property
-    def _prefixes(self) -> tuple[str, str]:
+    def prefixes(self) -> tuple[str, str]:
         """What the ids of the two sides start with; neither is the start of the other."""
         src, dst = f"{self.src}:", f"{self.dst}:"
         return ("src:", "dst:") if src.startswith(dst) or dst.startswith(src) else (src, dst)
 
     def internal_src(self, ids: Any) -> NDArray[Any]:
         """[E] the ids of sources as the vocabulary holds them."""
-        return _prefixed(ids, self._prefixes[0] if self.bipartite else None)
+        return _prefixed(ids, self.prefixes[0] if self.bipartite else None)
 
     def internal_dst(self, ids: Any) -> NDArray[Any]:
         """[E] the ids of destinations as the vocabulary holds them."""
-        return _prefixed(ids, self._prefixes[1] if self.bipartite else None)
+        return _prefixed(ids, self.prefixes[1] if self.bipartite else None)
 
     def external(self, ids: Sequence[Id] | NDArray[Any]) -> list[Id]:
         """The user's own ids of nodes, whichever side they are on; an id of neither side is left as it is."""
@@ -203,7 +201,7 @@ class Schema:
 
     def _own(self, name: Id) -> Id:
         text = next(
-            (name[len(mark) :] for mark in self._prefixes if isinstance(name, str) and name.startswith(mark)), ""
+            (name[len(mark) :] for mark in self.prefixes if isinstance(name, str) and name.startswith(mark)), ""
         )
         if not text:
             return name
@@ -220,22 +218,6 @@ _JSON_KINDS: dict[str, Any] = {
     "category": {"type": ["string", "integer", "null"]},
     "boolean": {"type": ["boolean", "null"]},
 }
-_SHAPES: dict[str, Any] = {
-    **dict.fromkeys(("src", "dst", "time", "time_unit", "time_zone"), str),
-    **dict.fromkeys(("label", "id", "time_format"), (str, type(None))),
-    "columns": Mapping,
-    "dropped": (list, tuple),
-    "label_values": (list, tuple, type(None)),
-    "bipartite": bool,
-}
-_WORDS: dict[Any, str] = {
-    str: "a string",
-    (str, type(None)): "a string or null",
-    Mapping: "an object of kinds by column",
-    (list, tuple): "a list",
-    (list, tuple, type(None)): "a list or null",
-    bool: "true or false",
-}
 
 
 def _prefixed(ids: Any, prefix: str | None) -> NDArray[Any]:
@@ -245,13 +227,10 @@ def _prefixed(ids: Any, prefix: str | None) -> NDArray[Any]:
         return given
     if given.dtype.kind in "iu":
         numbers, which = np.unique(given, return_inverse=True)
-        texts = np.empty(len(numbers), dtype=object)
-        texts[:] = [f"{prefix}{number}" for number in numbers.tolist()]
-        return texts[which]
+        return np.array([f"{prefix}{number}" for number in numbers.tolist()], dtype=object)[which]
     seen: dict[Any, str | None] = {}
-    values = np.empty(len(given), dtype=object)
-    values[:] = [seen[name] if name in seen else seen.setdefault(name, _named(prefix, name)) for name in given.tolist()]
-    return values
+    named = [seen[name] if name in seen else seen.setdefault(name, _named(prefix, name)) for name in given.tolist()]
+    return np.array(named, dtype=object)
 
 
 def _named(prefix: str, name: Any) -> str | None:

@@ -17,17 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.errors import ConfigError, EventError
-from tapgnn.events import Events
-
-Bools = NDArray[np.bool_]
+from tapgnn.events import Bools, Events
 
 
 @dataclass(frozen=True)
 class Split:
     """The three parts of a log, and which later events touch a node unseen in training.
 
-    valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol. `dropped` are
-    events of the time of training that are hidden from it.
+    valid_inductive [E of valid], test_inductive [E of test]; both all False under the paper's protocol. `history` are
+    the events before the validation: those of the training, and those that are hidden from it.
     """
 
     train: Events
@@ -35,7 +33,7 @@ class Split:
     test: Events
     valid_inductive: Bools
     test_inductive: Bools
-    dropped: Events | None = None
+    history: Events
 
 
 def split_paper(events: Events) -> Split:
@@ -59,7 +57,8 @@ def split_paper(events: Events) -> Split:
     whole = _cut(events, int(first), int(second))
     valid = _kept("validation", whole.valid, whole.valid_inductive)
     test = _kept("test", whole.test, whole.test_inductive)
-    return Split(whole.train, valid, test, np.zeros(len(valid), dtype=bool), np.zeros(len(test), dtype=bool))
+    no_valid, no_test = (np.zeros(len(part), dtype=bool) for part in (valid, test))
+    return Split(whole.train, valid, test, no_valid, no_test, whole.train)
 
 
 def split_strict(events: Events, fractions: tuple[float, float, float] = (0.7, 0.15, 0.15)) -> Split:
@@ -103,11 +102,12 @@ def split_quantiles(events: Events) -> Split:
 
 
 def split_hiding_nodes(events: Events, share: float = 0.1, seed: int = 2020) -> Split:
-    """`split_quantiles`, with nodes of the later events hidden: training events that touch one are `dropped`.
+    """`split_quantiles`, with nodes of the later events hidden: events that touch one are in no training.
 
-    As in DyGLib: their number is a share of all nodes of the log, and inductive events are those that touch a node
-    absent from what is left of training. The draw is its own, too: nodes are numbered from 1, by their ids where all
-    are integers, and `random` samples them in the order in which Python's set gives those of the later events.
+    They are in the `history` that a test sees. As in DyGLib: their number is a share of all nodes of the log, and
+    inductive events are those that touch a node absent from what is left of training. The draw is its own, too: nodes
+    are numbered from 1, by their ids where all are integers, and `random` samples them in the order in which Python's
+    set gives those of the later events.
     """
     split = split_quantiles(events)
     ids = events.vocabulary.ids
@@ -123,7 +123,7 @@ def split_hiding_nodes(events: Events, share: float = 0.1, seed: int = 2020) -> 
     if not len(train):
         raise EventError("no training events are left: each touches a hidden node; use the strict protocol")
     valid_inductive, test_inductive = touches_unseen(split.valid, train), touches_unseen(split.test, train)
-    return Split(train, split.valid, split.test, valid_inductive, test_inductive, split.train.take(hides))
+    return Split(train, split.valid, split.test, valid_inductive, test_inductive, split.train)
 
 
 def touches_unseen(events: Events, train: Events) -> Bools:
@@ -142,7 +142,7 @@ def _instant_borders(events: Events) -> NDArray[np.int64]:
 def _cut(events: Events, first: int, second: int) -> Split:
     train, valid = events.slice(0, first), events.slice(first, second)
     test = events.slice(second, len(events))
-    return Split(train, valid, test, touches_unseen(valid, train), touches_unseen(test, train))
+    return Split(train, valid, test, touches_unseen(valid, train), touches_unseen(test, train), train)
 
 
 def _kept(part: str, events: Events, unseen: Bools) -> Events:

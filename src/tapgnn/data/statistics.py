@@ -25,6 +25,30 @@ from tapgnn.errors import EventError
 from tapgnn.events import Events, Ints
 from tapgnn.unfold import unfold
 
+# What every statistic is, in the order of a table for people.
+HEADINGS = {
+    "events": "events",
+    "nodes": "nodes",
+    "bipartite": "bipartite (no node is both source and destination)",
+    "temporal_nodes": "temporal nodes (a node at an instant in which it is active)",
+    "message_links": "message links of the temporal graph (never materialised)",
+    "ratio": "message links per event",
+    "repetition": "share of events with the same destination as the source's previous event",
+    "density": "density, 2E / N(N-1)",
+    "degree_max": "events of the busiest node",
+    "degree_mean": "events per node",
+    "timespan_days": "days from the first to the last event",
+    "timespan": "time from the first to the last event, in the unit of the log",
+    "start": "time of the first event",
+    "end": "time of the last event",
+    "instants": "distinct times",
+    "ties": "events at the same time as another event",
+    "duplicates": "exact duplicates",
+    "self_loops": "self-loops",
+    "sorted": "the file is sorted by time",
+    "feature_width": "columns that describe an event",
+    "labels": "events with a label above 0",
+}
 SECONDS_PER_DAY = 86_400.0
 CHUNK = 1 << 18
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Wording:
+class OptionSpelling:
     """The spelling of options in one interface."""
 
     flags: bool
@@ -38,4 +38,4 @@ def _quoted(value: str) -> str:
     return value if plain else "'" + value.replace("'", "'\\''") + "'"
 
 
-COMMAND_LINE, PYTHON = Wording(flags=True), Wording(flags=False)
+COMMAND_LINE, PYTHON = OptionSpelling(flags=True), OptionSpelling(flags=False)

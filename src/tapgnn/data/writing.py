@@ -23,7 +23,7 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, TypeVar, cast
 
 import numpy as np
 import polars as pl
@@ -42,7 +42,9 @@ from tapgnn.file_integrity import atomic_write
 _TEXT = (".csv", ".tsv", ".jsonl")
 _BINARY = (".parquet", ".arrow", ".feather")
 ENDINGS = (*_TEXT, *(f"{ending}.gz" for ending in _TEXT), *_BINARY)
-_FORMULA = r"^[=+\-@\t\r]"
+Piece = TypeVar("Piece", Events, pl.DataFrame)
+# A sign before nothing but a number makes no formula.
+_FORMULA = r"^(?:[=@\t\r]|[+\-](?:[0-9.]*[^0-9.]|$))"
 
 
 def write_table(
@@ -55,16 +57,8 @@ def write_table(
     if str(path) == "-":
         sys.stdout.write(_flat(frame).write_csv())
         return
-    target = Path(path)
-    ending = ending_of(target)
-    for _ in _written(iter([frame]), target, ending, lambda piece: piece):
+    for _ in write_stream([frame], path):
         pass
-
-
-def write_tables(frames: Iterable[pl.DataFrame], path: str | Path) -> Iterator[pl.DataFrame]:
-    """Write frames with the same columns one after the other, and yield each one after it is written."""
-    target = Path(path)
-    return _written(iter(frames), target, ending_of(target), lambda frame: frame)
 
 
 def ending_of(path: Path) -> str:
@@ -81,21 +75,18 @@ def write_events(events: Events, path: str | Path, schema: Schema | None = None)
         pass
 
 
-def write_stream(pieces: Iterable[Events], path: str | Path, schema: Schema | None = None) -> Iterator[Events]:
-    """Write pieces that share a vocabulary, and yield each one after it is written."""
+def write_stream(pieces: Iterable[Piece], path: str | Path, schema: Schema | None = None) -> Iterator[Piece]:
+    """Write events that share a vocabulary, or tables of the same columns; yield each piece after it is written."""
     target = Path(path)
-    ending = ending_of(target)
-    return _written(iter(pieces), target, ending, lambda piece: _frame(piece, target.name, ending, schema or Schema()))
+    return _written(pieces, target, ending_of(target), schema or Schema())
 
 
-def _written(
-    pieces: Iterator[Any], target: Path, ending: str, frame_of: Callable[[Any], pl.DataFrame]
-) -> Iterator[Any]:
+def _written(pieces: Iterable[Piece], target: Path, ending: str, schema: Schema) -> Iterator[Piece]:
     try:
         with atomic_write(target) as stream, contextlib.ExitStack() as stack:
             write, first = None, pl.DataFrame()
             for piece in pieces:
-                frame = frame_of(piece)
+                frame = piece if isinstance(piece, pl.DataFrame) else _frame(piece, target.name, ending, schema)
                 mixed = next((name for name, kind in frame.schema.items() if kind == pl.Object), None)
                 if mixed is not None and ending in _BINARY:
                     raise DataError(

@@ -10,7 +10,8 @@ first used.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tapgnn.evaluation.harness import compare, evaluate
+    from tapgnn.evaluation.comparison import compare
+    from tapgnn.evaluation.harness import evaluate
 
 __all__ = ["compare", "evaluate"]
 
@@ -18,6 +19,6 @@ __all__ = ["compare", "evaluate"]
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module 'tapgnn.evaluation' has no attribute {name!r}")
-    from tapgnn.evaluation import harness
+    from tapgnn.evaluation import comparison, harness
 
-    return getattr(harness, name)
+    return getattr(comparison if name == "compare" else harness, name)

@@ -19,15 +19,15 @@ import time
 import numpy as np
 
 from tapgnn.baselines import Method
-from tapgnn.data.negatives import Kind
-from tapgnn.evaluation.lag import replay_with_lag
+from tapgnn.baselines.lag import replay_with_lag
+from tapgnn.data.negatives import NegativeType
 from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.evaluation.questions import Assessment, Results, checked
 from tapgnn.events import Events, Floats, Ints
 
 SIZE = 200
 # The negatives of each test.
-TESTS: tuple[tuple[str, Kind], ...] = (
+TESTS: tuple[tuple[str, NegativeType], ...] = (
     ("transductive", "random"),
     ("transductive", "historical"),
     ("transductive", "inductive"),
@@ -52,7 +52,7 @@ class BatchNegatives:
         self.place = place[which]
         self.old = int(np.searchsorted(self.since, observed, side="right"))
 
-    def draw(self, kind: Kind, batch: Events) -> tuple[Ints, Ints]:
+    def draw(self, kind: NegativeType, batch: Events) -> tuple[Ints, Ints]:
         """Sources and destinations [E] of one negative for each event of the batch."""
         if kind == "random":
             return batch.src, self.rng.choice(self.destinations, len(batch))
@@ -120,13 +120,7 @@ class Batches(Assessment):
 
     def _whole(self) -> Events:
         """The whole log, the events included that are hidden from training."""
-        split, hidden = self.split, self.split.dropped
-        past = [split.train] if hidden is None else [split.train, hidden]
-        parts = [*past, split.valid, split.test]
-        time = np.concatenate([part.time for part in parts])
-        order = np.argsort(time, kind="stable")
-        src, dst = (np.concatenate([getattr(part, end) for part in parts])[order] for end in ("src", "dst"))
-        return Events(src, dst, time[order], vocabulary=split.train.vocabulary)
+        return self.split.history.append(self.split.valid).append(self.split.test)
 
 
 def areas_by_batch(positive: Floats, negative: Floats) -> dict[str, float]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tapgnn.data.negatives import KINDS, Kind
+from tapgnn.data.negatives import NEGATIVE_TYPES, NegativeType
 from tapgnn.data.splits import Split, split_hiding_nodes, split_paper, split_quantiles, split_strict
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
@@ -40,7 +40,7 @@ class Protocol:
     """
 
     split: Callable[[Events], Split]
-    negatives: tuple[Kind, ...] = ("random",)
+    negatives: tuple[NegativeType, ...] = ("random",)
     ranked: int = 0
     unseen: bool = False
     threshold: Literal["probability", "validation"] = "probability"
@@ -55,9 +55,9 @@ class Protocol:
 
 PROTOCOLS: dict[str, Protocol] = {
     "paper": Protocol(split_paper, labels_from="paper"),
-    "strict": Protocol(split_strict, KINDS, RANKED, unseen=True),
+    "strict": Protocol(split_strict, NEGATIVE_TYPES, RANKED, unseen=True),
     "tgb": Protocol(split_quantiles, form="ranking", main="mrr"),
-    "dyglib": Protocol(split_hiding_nodes, KINDS, form="batches", main="transductive_random_ap"),
+    "dyglib": Protocol(split_hiding_nodes, NEGATIVE_TYPES, form="batches", main="transductive_random_ap"),
 }
 
 

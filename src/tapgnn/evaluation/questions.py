@@ -2,6 +2,7 @@
 
     measure(method, questions)   fit(train, valid)     timed: `train_seconds`, and `train_cpu_seconds`, which other
                                                        processes do not lengthen
+                                 where events are hidden from the training: forget, and observe the whole history
                                  observe the validation events, or be asked about them where they set the threshold
                                  replay(test, ...)     timed: `query_ms`, per question, observing the stream included
 
@@ -15,22 +16,22 @@ import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from tapgnn.baselines import METHODS, EdgeBank, Method
-from tapgnn.baselines.method import Clock, Details
+from tapgnn.baselines.lag import replay_with_lag
+from tapgnn.baselines.method import Details, StreamClock
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, touches_unseen
 from tapgnn.errors import ConfigError, QueryError
-from tapgnn.evaluation.lag import replay_with_lag
 from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
 from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
-from tapgnn.events import Events, Floats, Ints
+from tapgnn.events import UNLABELLED, Events, Floats, Ints
 from tapgnn.model import Model, State
 from tapgnn.training.stream_scoring import rank_along, rank_candidates, represent_along, score_along
 
@@ -69,7 +70,12 @@ class Results:
 
 
 class Assessment(ABC):
-    """How the methods of one seed are tested: parts of a split, rules, and how stale the history of a query may be."""
+    """How the methods of one seed are tested: parts of a split, rules, and how stale the history of a query may be.
+
+    `drawn_by_seed`: whether another seed has other questions; else it alone changes no metric of a rule without chance.
+    """
+
+    drawn_by_seed: ClassVar[bool] = False
 
     def __init__(self, split: Split, protocol: Protocol, seed: int, lag: int = 0, test: bool = True) -> None:
         if lag < 0:
@@ -93,6 +99,8 @@ class Questions(Assessment):
     src, dst, time [Q]: the test events (at most `most` of them, spread evenly), then for each type of negatives its
     [E, n] block, row by row. labels [2 E] are those of the rows `first`: the test events and their first negatives.
     """
+
+    drawn_by_seed = True
 
     def __init__(
         self,
@@ -166,10 +174,15 @@ class Questions(Assessment):
 
 def measure(method: Method, questions: Assessment) -> Results:
     """Fit, ask and measure one method."""
+    method.lag = questions.lag
     start, busy = time.perf_counter(), time.process_time()
     method.fit(questions.split.train, questions.split.valid)
     costs = {"train_seconds": time.perf_counter() - start, "train_cpu_seconds": time.process_time() - busy}
     others = method.alternatives()
+    if questions.split.history is not questions.split.train:
+        for each in (method, *others.values()):
+            each.forget()
+            each.observe(questions.split.history)
     found = questions.ask(method)
     alternatives = {name: questions.ask(other).plain() for name, other in others.items()}
     return replace(found, costs={**found.costs, **costs}, details=method.details(), alternatives=alternatives)
@@ -204,8 +217,12 @@ class TrainedModel(Method):
 
     def fit(self, train: Events, valid: Events) -> None:
         """Nothing is left to learn."""
-        self._clock = Clock()
+        self._clock = StreamClock()
         self._clock.advance(train)
+
+    def forget(self) -> None:
+        """Start from the empty state."""
+        self.state, self._clock = self.model.empty_state(), StreamClock()
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the live state."""
@@ -259,20 +276,32 @@ def measure_trained(
 
     The state has observed the events `seen`, and is left as it is. Events are given as the model takes them.
     """
-    split = Split(seen, later.slice(0, 0), later, np.zeros(0, dtype=bool), touches_unseen(later, seen))
+    split = Split(seen, later.slice(0, 0), later, np.zeros(0, dtype=bool), touches_unseen(later, seen), seen)
     questions = Questions(split, PROTOCOLS[protocol], seed, most=most)
     trivial = {name: make_baseline(name, seed, questions.window) for name in TRIVIAL}
     methods = {NAME: TrainedModel(model, state.copy()), **trivial}
     return {name: measure(method, questions) for name, method in methods.items()}
 
 
-def sample_embeddings(
-    model: Model, state: State, events: Events, most: int = 2_000
-) -> tuple[NDArray[np.float32], Floats]:
-    """z [n, d] of the sources of at most so many events, spread evenly, each just before its time [n]."""
+class EmbeddingSample(NamedTuple):
+    """z [n, d] of the sources of some events, each just before its time [n].
+
+    names are their ids; labels [n] those of the events, all -1 (not known) where the log has none.
+    """
+
+    z: NDArray[np.float32]
+    times: Floats
+    names: list[str]
+    labels: Ints
+
+
+def sample_embeddings(model: Model, state: State, events: Events, most: int = 2_000) -> EmbeddingSample:
+    """A sample of at most so many events, spread evenly."""
     rows = spread(len(events), most)
     found, _ = represent_along(model, state.copy(), events, events.src[rows], events.time[rows])
-    return found, events.time[rows]
+    ids = events.vocabulary.ids
+    labels = np.full(len(rows), UNLABELLED) if events.labels is None else events.labels[rows]
+    return EmbeddingSample(found, events.time[rows], [str(ids[row]) for row in events.src[rows]], labels)
 
 
 def spread(size: int, most: int) -> Ints:

@@ -2,7 +2,8 @@
 
     candidates   all nodes from the least to the greatest destination of the log, by id; where ids are not all integers,
                  the destinations themselves
-    negatives    the candidates but the destinations of the same source and time in the same part
+    negatives    the candidates but the destinations of the same source and time in the same part; or those that are
+                 given for each event, such as the samples that `py-tgb` has of its larger data sets
     MRR          mean over the events of 1 / rank, the rank as in `metrics`
 
 Validation events are ranked before the test events, and no number is drawn but those of the curves of a report. Memory
@@ -12,14 +13,15 @@ does not grow with events times candidates: scores come in blocks.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tapgnn.baselines import Method
+from tapgnn.baselines.lag import rank_with_lag
 from tapgnn.data.negatives import rng_for
 from tapgnn.data.splits import Split
 from tapgnn.errors import EventError
-from tapgnn.evaluation.lag import rank_with_lag
 from tapgnn.evaluation.metrics import hits_of, mrr_of, ranks
 from tapgnn.evaluation.protocols import Protocol
 from tapgnn.evaluation.questions import Assessment, Results, checked
@@ -30,34 +32,56 @@ from tapgnn.vocabulary import Vocabulary
 class Ranking(Assessment):
     """The validation and test events among their candidates; without `test`, the validation events alone."""
 
-    def __init__(self, split: Split, protocol: Protocol, seed: int, lag: int = 0, test: bool = True) -> None:
+    def __init__(
+        self,
+        split: Split,
+        protocol: Protocol,
+        seed: int,
+        lag: int = 0,
+        test: bool = True,
+        given: Mapping[str, Ints] | None = None,
+    ) -> None:
+        """`given` [E, n] are the negatives of each part, -1 where an event has fewer."""
         super().__init__(split, protocol, seed, lag, test)
-        self.pool = destination_range(split)
+        self.given = given
+        self.pool: Ints = np.empty(0, dtype=np.int64) if given is not None else destination_range(split)
 
     def ask(self, method: Method) -> Results:
         """MRR and hits@10 of a method that has observed the training events, by part."""
         metrics: dict[str, float] = {}
         for part in self.parts:
             events, start = getattr(self.split, part), time.perf_counter()
-            places, own, other = self._rank(method, events)
-            cost = {"query_ms": 1e3 * (time.perf_counter() - start) / (len(events) * len(self.pool))}
+            candidates = self._candidates(part)
+            places, own, other = self._rank(method, events, *candidates)
+            cost = {"query_ms": 1e3 * (time.perf_counter() - start) / candidates[0].size}
             prefix = "" if part == "test" else "valid_"
             metrics |= {f"{prefix}mrr": mrr_of(places), f"{prefix}hits10": hits_of(places, 10)}
         labels, scores = np.repeat([1, 0], len(events)), np.concatenate([own, other])
         return Results(metrics, cost, labels, scores, np.tile(events.time, 2))
 
-    def _rank(self, method: Method, events: Events) -> tuple[Floats, Floats, Floats]:
+    def _candidates(self, part: str) -> tuple[Ints, Ints, Callable[[Ints], Bools]]:
+        """Candidates [E, C] of a part, the place [E] of each event among its own, and which [B, C] are negatives."""
+        events: Events = getattr(self.split, part)
+        if self.given is None:
+            place, excluded = np.searchsorted(self.pool, events.dst), same_source_and_time(events)
+            shared = np.broadcast_to(self.pool, (len(events), len(self.pool)))
+            return shared, place, lambda rows: self._negatives(rows, place, excluded)
+        own, given = events.dst[:, None], self.given[part]
+        negative = np.column_stack([np.zeros(len(own), dtype=bool), given >= 0])
+        candidates = np.column_stack([own, np.where(given >= 0, given, own)])
+        return candidates, np.zeros(len(own), dtype=np.int64), lambda rows: negative[rows]
+
+    def _rank(
+        self, method: Method, events: Events, candidates: Ints, place: Ints, negatives: Callable[[Ints], Bools]
+    ) -> tuple[Floats, Floats, Floats]:
         """[E] the ranks of the events, their scores, and those of one random negative of each."""
-        place = np.searchsorted(self.pool, events.dst)
-        excluded = same_source_and_time(events)
-        chance = rng_for(self.seed, "test").random(len(events))
-        candidates = np.broadcast_to(self.pool, (len(events), len(self.pool)))
+        uniform = rng_for(self.seed, "test").random(len(events))
         found = np.empty((3, len(events)))
         for rows, scores in rank_with_lag(method, events, candidates, self.lag):
             own = checked(method, scores)[np.arange(len(rows)), place[rows]]
-            negative = self._negatives(rows, place, excluded)
+            negative = negatives(rows)
             # The row of an event without negatives gives its own score.
-            nth = (chance[rows] * negative.sum(axis=1)).astype(np.int64)
+            nth = (uniform[rows] * negative.sum(axis=1)).astype(np.int64)
             other = scores[np.arange(len(rows)), (negative.cumsum(axis=1) > nth[:, None]).argmax(axis=1)]
             found[:, rows] = ranks(own, scores, negative), own, np.where(negative.any(axis=1), other, own)
         return found[0], found[1], found[2]
@@ -74,8 +98,7 @@ class Ranking(Assessment):
 
 def destination_range(split: Split) -> Ints:
     """[C] the rows that may be the destination of an event, ascending; see the module."""
-    whole = [part for part in (split.train, split.dropped, split.valid, split.test) if part is not None]
-    met = np.unique(np.concatenate([part.dst for part in whole]))
+    met = np.unique(np.concatenate([part.dst for part in (split.history, split.valid, split.test)]))
     ids = integer_ids(split.train.vocabulary)
     if ids is None:
         return met

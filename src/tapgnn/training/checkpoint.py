@@ -96,8 +96,8 @@ def _moments(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]) -> di
 
 def _history(values: dict[str, Any]) -> History:
     history = History(**values)
-    points = [value for point in history.points for value in (point["epoch"], point["loss"], point["valid_auc"])]
-    numbers = (*points, history.best_auc, history.best_epoch, history.seconds, history.events)
+    points = [value for point in history.points for value in (point["epoch"], point["loss"], point["validation"])]
+    numbers = (*points, history.best, history.best_epoch, history.seconds, history.events)
     if not all(isinstance(number, int | float) for number in numbers):
         raise ConfigError("its history has values that are not numbers")
     return history

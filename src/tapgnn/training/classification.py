@@ -41,7 +41,7 @@ from tapgnn.training.fact_classifier import MORE_PIECES, Period, Plan, choose_sh
 from tapgnn.training.representation_classifier import fit_representations
 from tapgnn.training.stream_scoring import ask_along, represent_along
 
-Protocol = Literal["facts", "paper"]
+ClassifierProtocol = Literal["facts", "paper"]
 # Events that are described at a time, and of which descriptions are kept to learn from.
 PIECE, LARGEST = 1 << 16, 500_000
 # Shares of the events that raise an alert.
@@ -78,7 +78,7 @@ class Classification:
     alerts: list[Alerts]
     calibration: Calibration
     by_time: TimeCurve
-    protocol: Protocol
+    protocol: ClassifierProtocol
     walks: bool
     pieces: int
     shift: float
@@ -144,7 +144,7 @@ def score_events(classifier: EventClassifier, model: Model, state: State, events
 
 
 def train_classifier(
-    model: Model, events: Events, seed: int = 0, protocol: Protocol = "facts", cut: Cut = split_strict
+    model: Model, events: Events, seed: int = 0, protocol: ClassifierProtocol = "facts", cut: Cut = split_strict
 ) -> Classification:
     """Train on the first 70 % of a labelled log, choose on the next 15 %, report on the last 15 %.
 
@@ -173,7 +173,7 @@ def train_classifier(
     positives = int(sum((labels == 1).sum() for labels in (train[1], valid[1], truth)))
     share = float((train[1] == 1).sum() / (train[1] >= 0).sum())
     known = truth >= 0
-    judged = Judged(truth[known], scores[known], test.time[known])
+    judged = ScoredLabels(truth[known], scores[known], test.time[known])
     return _summarise(classifier, protocol, walks, Period(valid_logits, kept[1].labels), judged, positives, share)
 
 
@@ -208,7 +208,7 @@ def column_groups(model: Model) -> dict[str, Ints]:
     return {name: np.arange(*starts[place : place + 2]) for place, name in enumerate(model.description)}
 
 
-class Judged(NamedTuple):
+class ScoredLabels(NamedTuple):
     """Labels, probabilities and times [Q] of the labelled events of the last part."""
 
     labels: Ints
@@ -218,10 +218,10 @@ class Judged(NamedTuple):
 
 def _summarise(
     classifier: EventClassifier,
-    protocol: Protocol,
+    protocol: ClassifierProtocol,
     walks: bool,
     valid: Period,
-    judged: Judged,
+    judged: ScoredLabels,
     positives: int,
     share: float,
 ) -> Classification:

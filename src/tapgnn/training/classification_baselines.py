@@ -36,7 +36,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 @dataclass(frozen=True)
-class Reference:
+class BaselineResult:
     """How one of them does on validation and test."""
 
     valid_auc: float
@@ -45,7 +45,9 @@ class Reference:
     test_ap: float
 
 
-def measure_baselines(model: Model, events: Events, seed: int = 0, cut: Cut = split_strict) -> dict[str, Reference]:
+def measure_baselines(
+    model: Model, events: Events, seed: int = 0, cut: Cut = split_strict
+) -> dict[str, BaselineResult]:
     """Every reference on the parts that `train_classifier` trains, chooses and tests on; one pass over the log."""
     train, valid, (test, truth) = labelled_parts(events, cut)
     rng, state = np.random.default_rng(seed), model.empty_state()
@@ -66,9 +68,9 @@ def measure_baselines(model: Model, events: Events, seed: int = 0, cut: Cut = sp
     }
 
 
-def _reference(valid: Ints, valid_scores: Floats, truth: Ints, scores: Floats) -> Reference:
+def _reference(valid: Ints, valid_scores: Floats, truth: Ints, scores: Floats) -> BaselineResult:
     on_valid = auc(valid, valid_scores), average_precision(valid, valid_scores)
-    return Reference(*on_valid, auc(truth, scores), average_precision(truth, scores))
+    return BaselineResult(*on_valid, auc(truth, scores), average_precision(truth, scores))
 
 
 def _rules(model: Model) -> dict[str, Score]:

@@ -22,11 +22,12 @@ import numpy as np
 from tapgnn.data.negatives import NegativeSampler
 from tapgnn.events import Bools, Events, Floats, Ints
 
-# Of the old pairs, those that are drawn from the latest.
+# Old pairs for each event that their share of the loss stands for; and those of them drawn from the latest.
+OLD_PAIRS = 0.5
 RECENT_SHARE = 0.25
 
 
-class Drawn(NamedTuple):
+class DrawnNegatives(NamedTuple):
     """Negatives of a chunk of E events.
 
     dst [E, k], the false destinations; shift [1 + k, E], log(P q') of the true destination and of each false one;
@@ -68,7 +69,7 @@ class NegativeMixture:
         # The partners of all nodes, each in the order in which they were met.
         self._partner = partner[order][new[order]]
 
-    def draw(self, first: int, piece: Events, rng: np.random.Generator) -> Drawn:
+    def draw(self, first: int, piece: Events, rng: np.random.Generator) -> DrawnNegatives:
         """For a piece of the log that starts with event `first`."""
         rows, size = slice(first, first + len(piece)), len(piece)
         uniform = self.sampler.draw(piece.src, piece.dst, rng, self.count)
@@ -80,10 +81,10 @@ class NegativeMixture:
         usual = np.log1p(-share)
         richer = np.log(1.0 - share + share * len(self.sampler.pool) / np.maximum(self._met[rows], 1))
         shift = np.where(np.column_stack([self._again[rows], chosen]).T, richer, usual)
-        old = self._old_pairs(first, round(self.historical_share * size), rng)
+        old = self._old_pairs(first, round(OLD_PAIRS * self.historical_share * size), rng)
         row = rng.permutation(size)[: len(old)]
         dst = np.where(chosen, known, uniform)
-        return Drawn(dst, shift, ~chosen, self.train.src[old], self.train.dst[old], row, self.historical_share)
+        return DrawnNegatives(dst, shift, ~chosen, self.train.src[old], self.train.dst[old], row, self.historical_share)
 
     def _old_pairs(self, first: int, count: int, rng: np.random.Generator) -> Ints:
         """Events [H], each the first of its pair, of those before the event `first`."""

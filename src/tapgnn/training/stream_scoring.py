@@ -13,6 +13,7 @@ from torch import Tensor
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.heads import Question
+from tapgnn.model.trace import whole_batches
 
 CHUNK = 2_048
 # Candidates that are described at once; measured: more of them are slower.
@@ -22,7 +23,14 @@ Answer = Callable[[State | Trace, Ints], Tensor]
 
 @torch.no_grad()
 def ask_along(
-    model: Model, state: State, events: Events, time: Floats, answer: Answer, answers: NDArray[Any], chunk: int = CHUNK
+    model: Model,
+    state: State,
+    events: Events,
+    time: Floats,
+    answer: Answer,
+    answers: NDArray[Any],
+    chunk: int = CHUNK,
+    lag: int = 0,
 ) -> State:
     """Absorb the events; fill answers [Q, ...] with what `answer` says to the trace of a chunk and its queries [q].
 
@@ -31,9 +39,10 @@ def ask_along(
     order = np.argsort(time, kind="stable")
     asked = time[order]
     done = 0
-    for piece in events.chunks(chunk):
+    for piece in events.chunks(whole_batches(chunk, lag)):
         until = int(np.searchsorted(asked, piece.time[-1], side="right"))
         trace, state = model.advance(piece, state)
+        trace.lag = lag
         if until > done:
             answers[order[done:until]] = answer(trace, order[done:until]).numpy(force=True)
             done = until
@@ -51,21 +60,18 @@ def score_along(
     time: Floats,
     chunk: int = CHUNK,
     question: Question = "destination",
-    lag: int = 0,
 ) -> tuple[NDArray[np.float64], State]:
     """Logits [Q] of queries along a stream, and the state at its end."""
     scores = np.empty(len(time))
 
     def answer(where: State | Trace, rows: Ints) -> Tensor:
-        if isinstance(where, Trace):
-            where.lag = lag
         return model.score(where, src[rows], dst[rows], time[rows], question)
 
     return scores, ask_along(model, state, events, time, answer, scores, chunk)
 
 
 def rank_along(
-    model: Model, state: State, events: Events, src: Ints, candidates: Ints, time: Floats, chunk: int = CHUNK
+    model: Model, state: State, events: Events, src: Ints, candidates: Ints, time: Floats, lag: int = 0
 ) -> tuple[NDArray[np.float64], State]:
     """Logits [Q, n] of each source [Q] with each of its candidates [Q, n] along a stream, and the state at its end."""
     scores = np.empty(candidates.shape)
@@ -73,7 +79,7 @@ def rank_along(
     def answer(where: State | Trace, rows: Ints) -> Tensor:
         return rank_candidates(model, where, src[rows], candidates[rows], time[rows])
 
-    return scores, ask_along(model, state, events, time, answer, scores, chunk)
+    return scores, ask_along(model, state, events, time, answer, scores, lag=lag)
 
 
 @torch.no_grad()

@@ -47,5 +47,5 @@ def test_impossible_settings_are_refused():
     for setting in ("layers", "neighbours", "steps", "dimensions"):
         with pytest.raises(ConfigError, match=f"{setting} must be at least 1"):
             TPNet(**{setting: 0})
-    with pytest.raises(ConfigError, match="decay must not be negative"):
+    with pytest.raises(ConfigError, match="decay must be at least 0"):
         TPNet(decay=-1.0)

@@ -8,10 +8,11 @@ import pytest
 import torch
 
 from tapgnn import Events
+from tapgnn.baselines.lag import visible
 from tapgnn.baselines.memory.dyrep import DyRep
 from tapgnn.baselines.memory.jodie import JODIE
 from tapgnn.baselines.memory.tgn import TGN
-from tapgnn.baselines.method import Clock, replay
+from tapgnn.baselines.method import StreamClock, replay
 from tapgnn.baselines.sampled.dygformer import DyGFormer
 from tapgnn.baselines.sampled.graphmixer import GraphMixer
 from tapgnn.baselines.sampled.tdgnn import TDGNN
@@ -19,7 +20,7 @@ from tapgnn.baselines.sampled.tgat import TGAT
 from tapgnn.baselines.sampled.tpnet import TPNet
 from tapgnn.baselines.shared.learner import Learner
 from tapgnn.data.negatives import rng_for, training_sampler
-from tapgnn.errors import ConfigError, EventError, StateError
+from tapgnn.errors import ConfigError, EventError, QueryError, StateError
 from tapgnn.evaluation.harness import TAPGNNMethod
 from tapgnn.evaluation.metrics import auc
 
@@ -168,7 +169,7 @@ def test_the_best_weights_come_back_with_the_better_of_their_states(method):
     negative = training_sampler(train).draw(valid.src, valid.dst, rng_for(0, "validation"))[:, 0]
     asked = np.tile(valid.src, 2), np.concatenate([valid.dst, negative]), np.tile(valid.time, 2)
     anew = copy.deepcopy(one)
-    anew.state, anew._clock = anew._empty_state(), Clock()
+    anew.state, anew._clock = anew._empty_state(), StreamClock()
     anew.observe(train)
     scores, again = one.replay(valid, *asked), anew.replay(valid, *asked)
     labels = np.repeat([1, 0], len(valid))
@@ -275,3 +276,75 @@ def test_a_memory_is_validated_as_training_left_it_and_as_its_weights_make_it_an
     assert not torch.equal(*one.seen)
     assert torch.equal(one.state.memory, one.seen[kept])
     assert one.details()["valid_auc"] == 0.6
+
+
+@pytest.mark.parametrize("method", [TGAT, TDGNN, JODIE, TGN, DyRep])
+def test_the_head_of_two_representations_is_the_score_of_the_pair(method, fitted):
+    src, dst, time = queries(fitted.test, 9)
+    one, other = fitted.copy(method), fitted.copy(method)
+    ends = one.represent(fitted.test, np.concatenate([src, dst]), np.tile(time, 2))
+    assert ends.shape == (2 * len(src), one.width)
+    with torch.no_grad():
+        left, right = torch.from_numpy(ends).split(len(src))
+        logits = one.network.head(left, right).squeeze(1).numpy()
+    np.testing.assert_allclose(logits, other.replay(fitted.test, src, dst, time), rtol=1e-4, atol=1e-5)
+    with pytest.raises(QueryError):
+        one.represent(fitted.test, src, time)
+
+
+class CountingNetwork(torch.nn.Module):
+    """A slope, and vectors that nothing reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.slope = torch.nn.Parameter(torch.zeros(1))
+        self.vectors = torch.nn.Embedding(1, 1, sparse=True)
+
+
+class Counting(Learner):
+    """Its logit grows with the number of events that a query sees; its state is their times."""
+
+    name = "counting"
+
+    def _build(self, train):
+        self.asked = []
+        return CountingNetwork()
+
+    def _empty_state(self):
+        return np.empty(0)
+
+    def _logits(self, events, src, dst, time):
+        self.state = np.append(self.state, events.time)
+        seen = np.searchsorted(self.state, time, side="left")
+        self.asked += zip(time.tolist(), seen.tolist(), strict=True)
+        return self.network.slope * torch.from_numpy(seen).float()
+
+
+@pytest.mark.parametrize(("lag", "batch"), [(0, 10), (1, 10), (4, 10), (10, 10), (30, 10), (7, 200)])
+def test_training_and_validation_show_a_history_as_stale_as_that_of_the_test(lag, batch):
+    log = random_log(150)
+    log = Events(log.src, log.dst, np.arange(150.0), vocabulary=log.vocabulary)
+    train, valid = log.slice(0, 100), log.slice(100, 150)
+    method = Counting(epochs=2, validations=1, batch=batch)
+    method.lag = lag
+    method.fit(train, valid)
+    expected = dict(enumerate(visible(train.time, train.time, lag)))
+    expected |= {100 + row: 100 + seen for row, seen in enumerate(visible(valid.time, valid.time, lag))}
+    assert {time for time, _ in method.asked} == set(log.time)
+    assert all(expected[int(time)] == seen for time, seen in method.asked)
+    assert np.array_equal(method.state, train.time)
+
+
+@every_baseline
+def test_a_lag_changes_what_is_learnt_and_one_of_a_single_event_does_not(method):
+    train, valid, test = parts(random_log())
+    scores = []
+    for lag in (0, 1, 9):
+        one = make(method)
+        one.lag = lag
+        one.fit(train, valid)
+        one.observe(valid)
+        scores.append(one.replay(test, *queries(test, 9)))
+    assert np.array_equal(scores[0], scores[1])
+    assert not np.allclose(scores[0], scores[2])
+    assert np.isfinite(scores[2]).all()

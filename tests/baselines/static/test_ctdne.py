@@ -68,6 +68,10 @@ def test_it_counts_the_nodes_that_no_walk_reached_and_gives_them_the_vector_zero
     assert method.details()["unreached_nodes"] == len(unreached)
     assert isinstance(method._scorer, PairClassifier)
     assert {row for row in range(6) if not method._scorer.table[row].any()} == unreached
+    later = Events.from_arrays([0], [1], [500.0])
+    found = method.represent(later, np.array([0, *unreached, 6, -1]), np.full(3 + len(unreached), 500.0))
+    assert found[0].any()
+    assert not found[1:].any()
 
 
 def test_walks_of_two_nodes_are_the_events_and_shorter_ones_are_refused() -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines.shared.adjacency import Adjacency
+from tapgnn.baselines.static.node2vec import Node2Vec
 from tapgnn.baselines.static.walks import StaticGraph, second_order_walks, temporal_walks
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events
@@ -107,5 +108,5 @@ def test_impossible_walks_are_refused() -> None:
     graph, nobody = StaticGraph.from_events(log), np.zeros(1, dtype=np.int64)
     with pytest.raises(ConfigError, match="p and q must be positive"):
         second_order_walks(graph, nobody, 3, 0.0, 1.0, 0)
-    with pytest.raises(ConfigError, match="length of a walk must be at least 1"):
-        second_order_walks(graph, nobody, 0, 1.0, 1.0, 0)
+    with pytest.raises(ConfigError, match="length must be at least 1, not 0"):
+        Node2Vec(length=0)

@@ -103,8 +103,6 @@ def test_the_report_tells_what_the_events_do_not(tmp_path):
     says = "column 'memo' is text that hardly repeats, such as 'x', and is not used; pass --categorical memo to use it"
     expected = ReadReport("csv", rows=2, sorted=False, schema=Schema(dropped=("memo",)), suggestions=[says])
     assert report == expected
-    assert report.ignored == ("memo",)
-    assert report.roles == {"src": "src", "dst": "dst", "time": "time", "label": None, "features": []}
 
 
 def test_skipped_rows_are_counted_and_logged(tmp_path, caplog):

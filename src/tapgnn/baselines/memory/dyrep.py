@@ -8,8 +8,7 @@ Dynamic Graphs", ICLR 2019), as the variant of the memory network that TGN's fra
     logit  = w ReLU(W [h_u, h_v] + b) + c
 
 A node's message is the neighbourhood of its *partner*, so that it reaches two steps away. `memory_network` explains the
-minus and the pending messages. Defaults: width 64, dropout 0.1, Adam 3e-3 (a tenth of that for the vectors), batches of
-200 events, at most 10 epochs.
+minus and the pending messages.
 
 Differences, and why: the reference keeps a matrix of attention strengths between all pairs of nodes, N^2 numbers,
 updated by the intensity of each event; here the strengths are the intensities themselves, at the present memories. It

@@ -6,8 +6,7 @@ Temporal Interaction Networks", KDD 2019), in the variant with a link head.
     h(u, t)    = s_u(t) + x_u                                                 x_u: the static vector
     logit      = w ReLU(W [h(u, t), h(v, t)] + b) + c
 
-`memory_network` explains the minus and the pending messages. Defaults: width 64, dropout 0.1, Adam 3e-3 (a tenth of
-that for the vectors), batches of 200 events, at most 10 epochs.
+`memory_network` explains the minus and the pending messages.
 
 Differences, and why: the reference predicts the vector of the next item with a squared loss and looks for the nearest
 one; here, as in the frameworks that compare such methods, **a head gives the logit of a pair and is trained with

@@ -25,9 +25,9 @@ from torch import Tensor, nn
 
 from tapgnn.baselines.shared.adjacency import Neighbours
 from tapgnn.baselines.shared.learner import NodeLearner
-from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors, event_features, median_gap
+from tapgnn.baselines.shared.link_network import MergeLayer, event_features, median_gap
 from tapgnn.baselines.shared.row_table import grown, look_up
-from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
+from tapgnn.baselines.shared.temporal_attention import EventHistory, EventNetwork
 from tapgnn.compiled.jit import compile_loop
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.unfold import SOURCE, unfold
@@ -133,7 +133,7 @@ def _levels(order: Any, needs: Any) -> Any:
     return level
 
 
-class MemoryNetwork(nn.Module):
+class MemoryNetwork(EventNetwork):
     """Node vectors, a cell, a readout and a head; queries and messages read this many latest neighbours."""
 
     query_neighbours = 0
@@ -141,10 +141,8 @@ class MemoryNetwork(nn.Module):
     cell: nn.Module
 
     def __init__(self, train: Events, width: int, dropout: float) -> None:
-        super().__init__()
-        self.width, self.features, self.unit = width, train.feature_width, median_gap(train)
-        self.vectors = NodeVectors(train, width)
-        self.encoding = FixedTimeEncoding(train, width)
+        super().__init__(train, width)
+        self.width, self.unit = width, median_gap(train)
         self.message_width = width + EVENT_INPUTS + self.features
         self.head = MergeLayer(width, 1, dropout)
 

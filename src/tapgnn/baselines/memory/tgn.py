@@ -7,9 +7,7 @@
     h(v, t)  = W_2 ReLU(W_1 [a, h_0(v, t)] + b_1) + b_2
     logit    = w ReLU(W [h(u, t), h(v, t)] + b) + c
 
-`memory_network` explains the minus and the pending messages, `temporal_attention` has the equations of a. Defaults: one
-attention layer, two heads, width 64, dropout 0.1, Adam 3e-3 (a tenth of that for the vectors), batches of 200 events,
-at most 10 epochs.
+`memory_network` explains the minus and the pending messages, `temporal_attention` has the equations of a.
 
 **Events of the same batch are visible**: a query at t sees all events strictly before t, those of its own batch
 included, in training as in testing. The reference hides them: there a batch of 200 sees the memory as it was before

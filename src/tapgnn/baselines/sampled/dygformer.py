@@ -10,8 +10,7 @@ Architecture and Unified Library", NeurIPS 2023).
     logit  = w ReLU(W [h_u, h_v] + b) + c
 
 A history starts with its own node, as in the reference: so u counts in S_v how often the two have met. The cosines of
-the ages t - t_i are those of `recent_links`. Defaults: two layers, two heads, n = 31, p = 4, width 64, dropout 0.1,
-Adam 3e-3 (a tenth of that for the vectors), batches of 200 events, at most 10 epochs.
+the ages t - t_i are those of `recent_links`. n is `neighbours`, p is `patch`.
 
 Differences, and why: patches of 4 entries and channels of d / 4 = 16 numbers, where the paper has patches of 1 for
 histories of 32 and channels of 50, some seventy times the arithmetic; a patch without entries is not attended to and
@@ -32,12 +31,11 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 
-from tapgnn.baselines.method import require_positive
 from tapgnn.baselines.sampled.recent_links import RecentLinks, recent_links
 from tapgnn.baselines.shared.learner import Learner
-from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors
+from tapgnn.baselines.shared.link_network import MergeLayer
 from tapgnn.baselines.shared.neighbourhood import distinct
-from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding, check_heads
+from tapgnn.baselines.shared.temporal_attention import EventNetwork, check_heads
 from tapgnn.compiled.jit import compile_loop
 from tapgnn.events import Events, Floats, Ints
 
@@ -63,15 +61,13 @@ class TransformerLayer(nn.Module):
         return out
 
 
-class DyGFormerNetwork(nn.Module):
+class DyGFormerNetwork(EventNetwork):
     """Channels, patches, transformer and head."""
 
     def __init__(self, train: Events, width: int, layers: int, heads: int, patch: int, dropout: float) -> None:
-        super().__init__()
-        self.features, self.patch = train.feature_width, patch
-        self.channel = channel = width // 4
-        self.vectors = NodeVectors(train, channel)
-        self.encoding = FixedTimeEncoding(train, width)
+        channel = width // 4
+        super().__init__(train, width, channel)
+        self.patch = patch
         self.count = nn.Sequential(nn.Linear(1, channel), nn.ReLU(), nn.Linear(channel, channel))
         sizes = {"node": channel, "time": width, "count": channel} | ({"event": self.features} if self.features else {})
         self.channels = nn.ModuleDict({name: nn.Linear(patch * size, channel) for name, size in sizes.items()})
@@ -124,14 +120,10 @@ class DyGFormer(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "layers", "neighbours", "patch")
         check_heads(self.heads, self.width // 4)
 
     def _build(self, train: Events) -> nn.Module:
         return DyGFormerNetwork(train, self.width, self.layers, self.heads, self.patch, self.dropout)
-
-    def _empty_state(self) -> EventHistory:
-        return EventHistory(self.network.encoding, self.network.features)
 
     def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
         self.state.append(events)

@@ -6,8 +6,7 @@ Temporal Networks?", ICLR 2023).
     h(v, t) = [e(v, t), s(v, t)]
     logit   = w ReLU(W [h(u, t), h(v, t)] + b) + c                      link classifier
 
-`recent_links` has the links, `mlp_mixer` the mixer. Defaults: two blocks, n = 20, m = 200, width 64, dropout 0.1 in the
-classifier, Adam 1e-2 (0.3 of that for the vectors), batches of 200 events, at most 8 epochs.
+`recent_links` has the links, `mlp_mixer` the mixer. n is `neighbours`, m is `recent`.
 
 Differences, and why: x_v is a learned vector, since these logs have no node features (one-hot features would be the
 same); the node encoder takes the m latest links, where the paper takes those of a time window, whose length would
@@ -26,24 +25,19 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tapgnn.baselines.method import require_positive
 from tapgnn.baselines.sampled.recent_links import RecentLinks, recent_links
-from tapgnn.baselines.shared.indexed_ops import weighted_sums
 from tapgnn.baselines.shared.learner import NodeLearner
-from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors
+from tapgnn.baselines.shared.link_network import MergeLayer, neighbour_mean
 from tapgnn.baselines.shared.mlp_mixer import Mixer
-from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
+from tapgnn.baselines.shared.temporal_attention import EventNetwork
 from tapgnn.events import Events, Floats, Ints
 
 
-class GraphMixerNetwork(nn.Module):
+class GraphMixerNetwork(EventNetwork):
     """Link encoder, node encoder and link classifier."""
 
     def __init__(self, train: Events, width: int, layers: int, neighbours: int, dropout: float) -> None:
-        super().__init__()
-        self.features = train.feature_width
-        self.vectors = NodeVectors(train, width)
-        self.encoding = FixedTimeEncoding(train, width)
+        super().__init__(train, width)
         self.link = nn.Linear(width + self.features, width)
         self.mixer = Mixer(layers, neighbours, width)
         self.head = MergeLayer(2 * width, 1, dropout)
@@ -58,12 +52,8 @@ class GraphMixerNetwork(nn.Module):
         nodes, place = np.unique(np.concatenate([node, recent.ravel()]), return_inverse=True)
         rows = self.vectors(nodes)
         index = np.where(recent >= 0, place[len(node) :].reshape(recent.shape), -1)
-        met = torch.from_numpy(index)
-        present = (met >= 0).to(rows.dtype)
-        weight = present / present.sum(dim=1, keepdim=True).clamp(min=1.0)
-        mean = weighted_sums(weight.unsqueeze(1), rows.unsqueeze(1), met).squeeze(1)
         own: Tensor = rows[torch.from_numpy(place[: len(node)])]
-        return own + mean
+        return own + neighbour_mean(rows, index)
 
 
 @dataclass(eq=False)
@@ -81,15 +71,8 @@ class GraphMixer(NodeLearner):
     neighbours: int = 20
     recent: int = 200
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "layers", "neighbours", "recent")
-
     def _build(self, train: Events) -> nn.Module:
         return GraphMixerNetwork(train, self.width, self.layers, self.neighbours, self.dropout)
-
-    def _empty_state(self) -> EventHistory:
-        return EventHistory(self.network.encoding, self.network.features)
 
     def _embed(self, events: Events, node: Ints, time: Floats) -> Tensor:
         self.state.append(events)

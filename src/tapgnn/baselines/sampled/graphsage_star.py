@@ -10,8 +10,7 @@ N(v, t) are the events of v strictly before t, so that a neighbour is read as it
 them, and the subgraph of a query never holds its own event. Where there are fewer than 20, all are taken and the mean
 is over these alone. Time itself is not an input. Later events join the neighbourhoods: it sees history after training.
 
-Defaults: two layers, 20 uniform neighbours, d = 128; batches of 200 events in order of time, one negative each, Adam
-0.001, the weights selected on validation. fb-forum, paper's protocol, seed 0: 0.881.
+fb-forum, paper's protocol, seed 0: 0.881.
 
 Differences: the papers leave the training open; each training batch draws new neighbourhoods, while queries use one
 fixed seed, by node and time, so that a score does not depend on the other queries. The node vectors learn at a tenth of

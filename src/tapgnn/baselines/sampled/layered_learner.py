@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 from torch import Tensor
 
-from tapgnn.baselines.method import require_positive
 from tapgnn.baselines.shared.adjacency import Adjacency, Neighbours
 from tapgnn.baselines.shared.learner import NodeLearner
 from tapgnn.baselines.shared.neighbourhood import Moment, frontiers
@@ -22,10 +21,6 @@ class LayeredLearner(NodeLearner):
 
     layers: int = 2
     neighbours: int = 20
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_positive(self, "layers", "neighbours")
 
     def _empty_state(self) -> Any:
         return Adjacency()

@@ -6,8 +6,7 @@ Dependent Graph Neural Network", WWW 2020).
     h_l(v, t) = ReLU(W_l (h_{l-1}(v, t) + sum over i of alpha_i h_{l-1}(u_i, t)) / 2 + b_l)         l = 1 .. layers
     logit     = w ReLU(W [h(u, t), h(v, t)] + b) + c
 
-u_i was met at t_i, strictly before t. Defaults: two layers, 20 neighbours, width 64, dropout 0.1, Adam 1e-2 (0.3 of
-that for the vectors), batches of 200 events, at most 15 epochs.
+u_i was met at t_i, strictly before t.
 
 Differences, and why: **an event does not see itself.** The public code takes neighbours with t_i <= t from a log that
 contains the test events, so that the two ends of a true pair are always each other's neighbours; a test shows how much

@@ -6,8 +6,7 @@ ICLR 2020).
     h_l(v, t) = W_2 ReLU(W_1 [a, h_{l-1}(v, t)] + b_1) + b_2             l = 1 .. layers
     logit     = w ReLU(W [h(u, t), h(v, t)] + b) + c
 
-`temporal_attention` has the equations of a. Defaults: two layers, two heads, 20 neighbours, width 64, dropout 0.1, Adam
-3e-3 (half of that for the vectors), batches of 200 events, at most 8 epochs.
+`temporal_attention` has the equations of a.
 
 Differences, and why: the frequencies of the time encoding are fixed (see `temporal_attention`); the neighbours are the
 true most recent ones (the published code samples uniformly, or truncates the history so that the oldest remain); the
@@ -30,20 +29,17 @@ import torch
 from torch import Tensor, nn
 
 from tapgnn.baselines.sampled.layered_learner import LayeredLearner
-from tapgnn.baselines.shared.link_network import MergeLayer, NodeVectors
+from tapgnn.baselines.shared.link_network import MergeLayer
 from tapgnn.baselines.shared.neighbourhood import Frontier
-from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding, TemporalAttention, check_heads
+from tapgnn.baselines.shared.temporal_attention import EventHistory, EventNetwork, TemporalAttention, check_heads
 from tapgnn.events import Events, Ints
 
 
-class TGATNetwork(nn.Module):
+class TGATNetwork(EventNetwork):
     """The layers, from the node vectors to the logit of a pair."""
 
     def __init__(self, train: Events, width: int, layers: int, heads: int, dropout: float) -> None:
-        super().__init__()
-        self.features = train.feature_width
-        self.vectors = NodeVectors(train, width)
-        self.encoding = FixedTimeEncoding(train, width)
+        super().__init__(train, width)
         self.attention = nn.ModuleList(TemporalAttention(width, width, self.features, heads) for _ in range(layers))
         self.merge = nn.ModuleList(MergeLayer(width, width, dropout) for _ in range(layers))
         self.head = MergeLayer(width, 1, dropout)

@@ -7,9 +7,7 @@ Matrix Projection", NeurIPS 2024).
     logit   = w ReLU(W [h_u, h_v, f_uv] + b) + c
 
 The links are those of `recent_links`, the mixer that of `mlp_mixer`. The rate of decay is `decay` over the span of the
-training events, and a projection has `dimensions` log(2 E) numbers. Defaults: one block, n = 20, walks of up to two
-events, dimensions 10, decay 80, width 64, dropout 0.1 in the head, Adam 3e-3 (a tenth of that for the vectors),
-batches of 200 events, at most 6 epochs.
+training events, and a projection has `dimensions` log(2 E) numbers.
 
 Differences, and why: **a query sees the walks strictly before its time**, whatever batch it comes in, where the
 public code moves the projections on by whole batches. The paper searches for the rate of decay on each data set; here
@@ -31,13 +29,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from tapgnn.baselines.method import require_positive
 from tapgnn.baselines.sampled.recent_links import recent_links
 from tapgnn.baselines.shared.learner import Learner
-from tapgnn.baselines.shared.link_network import NodeVectors
 from tapgnn.baselines.shared.mlp_mixer import Mixer
 from tapgnn.baselines.shared.neighbourhood import distinct
-from tapgnn.baselines.shared.temporal_attention import EventHistory, FixedTimeEncoding
+from tapgnn.baselines.shared.temporal_attention import EventHistory, EventNetwork
 from tapgnn.baselines.shared.walk_projections import WalkProjections
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
@@ -50,14 +46,11 @@ class TPNetState(NamedTuple):
     walks: WalkProjections
 
 
-class TPNetNetwork(nn.Module):
+class TPNetNetwork(EventNetwork):
     """Relative encodings, link encoder and classifier."""
 
     def __init__(self, train: Events, width: int, layers: int, neighbours: int, products: int, dropout: float) -> None:
-        super().__init__()
-        self.features = train.feature_width
-        self.vectors = NodeVectors(train, width)
-        self.encoding = FixedTimeEncoding(train, width)
+        super().__init__(train, width)
         self.relative = nn.Sequential(nn.Linear(products, width), nn.ReLU())
         self.node = nn.Linear(width, width, bias=False)
         self.link = nn.Linear(width + self.features, width)
@@ -104,9 +97,9 @@ class TPNet(Learner):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_positive(self, "layers", "neighbours", "steps", "dimensions")
-        if not self.decay >= 0:
-            raise ConfigError(f"decay must not be negative, not {self.decay}")
+        for name, least in (("dimensions", 1), ("decay", 0)):
+            if not getattr(self, name) >= least:
+                raise ConfigError(f"{name} must be at least {least}, not {getattr(self, name)}")
 
     def _build(self, train: Events) -> nn.Module:
         span = float(train.time[-1] - train.time[0]) or 1.0

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.baselines.method import Clock
+from tapgnn.baselines.method import StreamClock
 from tapgnn.baselines.shared.counter_rng import combine, random_below, seed_key
 from tapgnn.baselines.shared.row_table import grown
 from tapgnn.compiled.jit import compile_loop
@@ -61,7 +61,7 @@ class Adjacency:
         self.events = 0
         nothing = np.empty(0, dtype=np.int64)
         self.arena = Arena(nothing, nothing, nothing, np.empty(0), nothing)
-        self._capacity, self._used, self._clock = nothing, 0, Clock()
+        self._capacity, self._used, self._clock = nothing, 0, StreamClock()
         if events is not None:
             self.append(events)
 

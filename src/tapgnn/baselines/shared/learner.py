@@ -26,6 +26,8 @@ of an epoch, and the better of the two is kept: the references continue from it.
 carried state comes from many successive weights, so it may tell how long ago a node was updated, which DyRep does not
 see otherwise.
 
+With a lag (`tapgnn.baselines.lag`), the queries of training and validation see a history as stale as those of the test.
+
 Node vectors (`vectors` of the network) have sparse gradients and an optimizer that touches the rows of a batch alone,
 so that a step costs the same however many nodes there are; as with TAP-GNN, their gradients are not clipped.
 """
@@ -42,15 +44,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import softplus
 
-from tapgnn.baselines.method import Clock, Details, Method, require_positive
+from tapgnn.baselines.lag import replay_with_lag, stale_batches
+from tapgnn.baselines.method import Details, Method, StreamClock, check_counts
 from tapgnn.baselines.shared.labelled_pairs import Pairs, diverged, labelled
 from tapgnn.baselines.shared.neighbourhood import distinct
+from tapgnn.baselines.shared.temporal_attention import EventHistory
 from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
 from tapgnn.events import Events, Floats, Ints
+from tapgnn.model.trace import whole_batches
 
 logger = logging.getLogger(__name__)
 NO_QUERIES: tuple[Ints, Ints, Floats] = (np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64), np.empty(0))
@@ -80,22 +86,22 @@ class Learner(Method):
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        require_positive(self, "width", "epochs", "patience", "validations", "batch")
+        check_counts(self)
         if not self.learning_rate > 0:
             raise ConfigError(f"learning_rate must be positive, not {self.learning_rate}")
         self.network: Any = None
         self.state: Any = None
         self.history: list[dict[str, float]] = []
         self._details: Details = {}
-        self._clock = Clock()
+        self._clock = StreamClock()
 
     @abstractmethod
     def _build(self, train: Events) -> nn.Module:
         """A new network for this log."""
 
-    @abstractmethod
     def _empty_state(self) -> Any:
-        """The state before the first event."""
+        """The state before the first event: by default, the past that a network with an encoding of time reads."""
+        return EventHistory(self.network.encoding, self.network.features)
 
     @abstractmethod
     def _logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
@@ -111,7 +117,7 @@ class Learner(Method):
             self.network = self._build(train)
             self._train(train, draw, valid, valid_pairs)
         self.network.eval()
-        self._clock = Clock()
+        self._clock = StreamClock()
         self._clock.advance(train)
 
     def _train(self, train: Events, draw: Callable[[Events], Pairs], valid: Events, valid_pairs: Pairs) -> None:
@@ -138,7 +144,7 @@ class Learner(Method):
         losses, done = [], 0
         self.state = self._empty_state()
         self.network.train()
-        for piece in train.chunks(self.batch):
+        for piece in train.chunks(whole_batches(self.batch, self.lag)):
             losses.append(step(piece))
             done += len(piece)
             if done >= due[0]:
@@ -162,7 +168,9 @@ class Learner(Method):
 
     def _validation_auc(self, valid: Events, pairs: Pairs) -> float:
         """AUC of the validation events against their negatives, along the stream; the state moves on."""
-        return pairs.auc(self._score_stream(valid, pairs.src, pairs.dst, pairs.time)) if len(pairs) else float("nan")
+        self._clock = StreamClock()
+        scores = replay_with_lag(self, valid, pairs.src, pairs.dst, pairs.time, self.lag)
+        return pairs.auc(scores) if len(pairs) else float("nan")
 
     def _optimizers(self) -> Sequence[torch.optim.Optimizer]:
         """Adam, and one that touches only the rows of the node vectors that a batch has read."""
@@ -175,7 +183,7 @@ class Learner(Method):
 
     def _step(self, piece: Events, pairs: Pairs, optimizers: Sequence[torch.optim.Optimizer]) -> float:
         """One step on a batch of events and their negatives; returns the loss."""
-        logits = self._logits(piece, pairs.src, pairs.dst, pairs.time)
+        logits = self._stale_logits(piece, pairs.src, pairs.dst, pairs.time)
         loss = softplus(torch.where(torch.from_numpy(pairs.label == 1), -logits, logits)).mean()
         value = float(loss.detach())
         if not np.isfinite(value):
@@ -187,6 +195,24 @@ class Learner(Method):
         for optimizer in optimizers:
             optimizer.step()
         return value
+
+    def _stale_logits(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Tensor:
+        """[Q] the logit of each query, whose history is as stale as it will be in the test; the state takes the events.
+
+        What is absorbed alone gets its gradient, as what came in earlier batches does, from the state that is read.
+        """
+        if self.lag < 2:
+            return self._logits(events, src, dst, time)
+        asked = list[Ints]()
+        found = list[Tensor]()
+        for rows in stale_batches(lambda seen: self._score_stream(seen, *NO_QUERIES), events, time, self.lag):
+            asked.append(rows)
+            found.append(self._logits(NO_EVENTS, src[rows], dst[rows], time[rows]))
+        return torch.cat(found)[torch.from_numpy(np.argsort(np.concatenate(asked)))]
+
+    def forget(self) -> None:
+        """Start from the empty state."""
+        self.state, self._clock = self._empty_state(), StreamClock()
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] logits from the state."""
@@ -209,24 +235,30 @@ class Learner(Method):
         """How many epochs the last fit ran, after how many its weights were kept, and their validation AUC."""
         return dict(self._details)
 
-    @torch.no_grad()
     def _score_stream(self, events: Events, src: Ints, dst: Ints, time: Floats) -> Floats:
-        """Logits along the stream, in chunks of it, each with the queries that fall into it."""
+        """Logits along the stream."""
+        scores = np.empty(len(time))
+        self._ask_along(events, time, lambda piece, q: self._logits(piece, src[q], dst[q], time[q]).double(), scores)
+        return scores
+
+    @torch.no_grad()
+    def _ask_along(
+        self, events: Events, time: Floats, answer: Callable[[Events, Ints], Tensor], answers: NDArray[Any]
+    ) -> None:
+        """Fill answers [Q, ...] along the stream, in chunks of it, each with the queries [q] that fall into it."""
         if self.state is None:
             raise StateError(f"{self.name} has not been fitted; call fit first")
         order = np.argsort(time, kind="stable")
-        scores = np.empty(len(time))
         done = 0
         share = max(1, self.query_batch * len(events) // max(len(events), len(time), 1))
         for piece in events.chunks(share):
             until = int(np.searchsorted(time[order], piece.time[-1], side="right"))
             rows = order[done:until]
-            scores[rows] = self._logits(piece, src[rows], dst[rows], time[rows]).double().numpy()
+            answers[rows] = answer(piece, rows).numpy()
             done = until
         for start in range(done, len(order), self.query_batch):
             rows = order[start : start + self.query_batch]
-            scores[rows] = self._logits(NO_EVENTS, src[rows], dst[rows], time[rows]).double().numpy()
-        return scores
+            answers[rows] = answer(NO_EVENTS, rows).numpy()
 
 
 @dataclass(eq=False)
@@ -242,3 +274,16 @@ class NodeLearner(Learner):
         h = self._embed(events, node, when)[torch.from_numpy(place)]
         logits: Tensor = self.network.head(h[: len(src)], h[len(src) :]).squeeze(1)
         return logits
+
+    def represent(self, events: Events, node: Ints, time: Floats) -> NDArray[np.float32]:
+        """h [Q, d] of nodes along a stream, each from what came strictly before its time; observes the events."""
+
+        def answer(piece: Events, rows: Ints) -> Tensor:
+            (distinct_node, when), place = distinct(node[rows], time[rows])
+            return self._embed(piece, distinct_node, when)[torch.from_numpy(place)]
+
+        self._clock.check(time)
+        found = np.empty((len(node), self.width), dtype=np.float32)
+        self._ask_along(events, time, answer, found)
+        self._clock.advance(events)
+        return found

@@ -53,12 +53,16 @@ class SageLayer(nn.Module):
 
     def forward(self, rows: Tensor, own: Ints, index: Ints) -> Tensor:
         """[R, width] from rows [S, incoming] of the layer below; own [R], index [R, n] with -1 for padding."""
-        neighbours = torch.from_numpy(index)
-        present = (neighbours >= 0).to(rows.dtype)
-        weight = present / present.sum(dim=1, keepdim=True).clamp(min=1.0)
-        mean = weighted_sums(weight.unsqueeze(1), rows.unsqueeze(1), neighbours).squeeze(1)
-        out: Tensor = self.own(rows[torch.from_numpy(own)]) + self.mean(mean)
+        out: Tensor = self.own(rows[torch.from_numpy(own)]) + self.mean(neighbour_mean(rows, index))
         return out
+
+
+def neighbour_mean(rows: Tensor, index: Ints) -> Tensor:
+    """[R, d] the mean of the rows that index [R, n] lists, -1 for padding; zero where it lists none."""
+    neighbours = torch.from_numpy(index)
+    present = (neighbours >= 0).to(rows.dtype)
+    weight = present / present.sum(dim=1, keepdim=True).clamp(min=1.0)
+    return weighted_sums(weight.unsqueeze(1), rows.unsqueeze(1), neighbours).squeeze(1)
 
 
 class MergeLayer(nn.Module):

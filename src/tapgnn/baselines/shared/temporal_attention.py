@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 from tapgnn.baselines.shared.adjacency import Adjacency
 from tapgnn.baselines.shared.indexed_ops import dot_products, weighted_sums
-from tapgnn.baselines.shared.link_network import event_features
+from tapgnn.baselines.shared.link_network import NodeVectors, event_features
 from tapgnn.baselines.shared.row_table import grown
 from tapgnn.errors import ConfigError
 from tapgnn.events import Events, Floats, Ints
@@ -51,6 +51,16 @@ class FixedTimeEncoding(nn.Module):
         """time [Q] -> cosines and sines [Q, 2 m] in float32."""
         phase = torch.from_numpy(time - self.origin).unsqueeze(1) * self.frequency
         return torch.cat([phase.cos(), phase.sin()], dim=1).float()
+
+
+class EventNetwork(nn.Module):
+    """What a network that reads an `EventHistory` begins with: node vectors, the encoding of time, event features."""
+
+    def __init__(self, train: Events, width: int, vector_width: int | None = None) -> None:
+        super().__init__()
+        self.features = train.feature_width
+        self.vectors = NodeVectors(train, vector_width or width)
+        self.encoding = FixedTimeEncoding(train, width)
 
 
 class EventHistory(Adjacency):

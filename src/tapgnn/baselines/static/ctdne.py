@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.adjacency import Adjacency
@@ -32,7 +33,7 @@ from tapgnn.baselines.static.embedding_method import Scorer, validation_auc
 from tapgnn.baselines.static.skipgram import WalkMethod
 from tapgnn.baselines.static.walks import temporal_walks
 from tapgnn.errors import ConfigError
-from tapgnn.events import Events, Ints
+from tapgnn.events import Events, Floats, Ints
 
 
 @dataclass(eq=False)
@@ -54,10 +55,17 @@ class CTDNE(WalkMethod):
         corpus = self._corpus(train, self.walks * len(nodes))
         model = self._skip_gram()
         model.train(corpus)
-        scorer = PairClassifier(model.table(int(nodes[-1]) + 1), train_pairs)
+        self.vectors = model.table(int(nodes[-1]) + 1)
+        scorer = PairClassifier(self.vectors, train_pairs)
         unreached = len(nodes) - len(np.unique(corpus[corpus >= 0]))
         auc = validation_auc(scorer, valid_pairs)
         return scorer, {"walks": len(corpus), "unreached_nodes": unreached, "valid_auc": auc}
+
+    def represent(self, events: Events, node: Ints, time: Floats) -> NDArray[np.float32]:
+        """z [Q, d] of nodes, whatever the time; zero for a node that training did not reach."""
+        known = np.append(self.vectors, np.zeros((1, self.width), dtype=np.float32), axis=0)
+        self.observe(events)
+        return known[np.where(node < len(self.vectors), node, -1)]
 
     def _corpus(self, train: Events, wanted: int) -> Ints:
         """[wanted, length] walks, -1 after their ends."""

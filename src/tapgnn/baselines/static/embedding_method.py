@@ -16,7 +16,7 @@ from typing import TypeVar
 
 import torch
 
-from tapgnn.baselines.method import Clock, Details, Method
+from tapgnn.baselines.method import Details, Method, StreamClock, check_counts
 from tapgnn.baselines.shared.labelled_pairs import Pairs, labelled
 from tapgnn.data.negatives import rng_for, training_sampler
 from tapgnn.errors import ConfigError, StateError
@@ -36,7 +36,8 @@ class EmbeddingMethod(Method):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._clock = Clock()
+        check_counts(self)
+        self._clock = StreamClock()
         self._scorer: Scorer | None = None
         self._details: Details = {}
 
@@ -51,8 +52,12 @@ class EmbeddingMethod(Method):
         valid_pairs = labelled(valid, sampler, rng_for(self.seed, "validation"))
         with torch.random.fork_rng(devices=[]):
             self._scorer, self._details = self._learn(train, train_pairs, valid_pairs)
-        self._clock = Clock()
+        self._clock = StreamClock()
         self._clock.advance(train)
+
+    def forget(self) -> None:
+        """Reset the clock; the vectors know the training events alone."""
+        self._clock = StreamClock()
 
     def score(self, src: Ints, dst: Ints, time: Floats) -> Floats:
         """[Q] the logit of each pair; the time is ignored, but must lie after what was observed."""

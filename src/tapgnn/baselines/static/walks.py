@@ -58,8 +58,6 @@ def temporal_walks(graph: Adjacency, nodes: Ints, times: Floats, length: int, se
 
 def second_order_walks(graph: StaticGraph, starts: Ints, length: int, p: float, q: float, seed: int) -> Ints:
     """[W, length] the nodes of a walk from each start, itself first; -1 where a start has no neighbours."""
-    if length < 1:
-        raise ConfigError(f"the length of a walk must be at least 1, not {length}")
     if not (p > 0 and q > 0):
         raise ConfigError(f"p and q must be positive, not {p} and {q}")
     walks = np.full((len(starts), length), -1, dtype=np.int64)

@@ -23,8 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
-import pooch
-
 from tapgnn.data.datasets.registry import Dataset, checksum_file, get_dataset
 from tapgnn.errors import DatasetError
 from tapgnn.file_integrity import file_sha256, write_atomically
@@ -53,6 +51,8 @@ def download(
     sha256 is that of the data file itself, unpacked where it comes in a zip. progress(bytes so far, total bytes or
     None) is called as they arrive. After a failure come `retries` more attempts, `wait`, 2 `wait`, ... seconds apart.
     """
+    import pooch
+
     entry = get_dataset(dataset) if isinstance(dataset, str) else dataset
     address, expected = url or entry.url, _expected(entry, sha256, unverified)
     if urlsplit(address).scheme not in ("http", "https"):

@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
-import pooch
-
 from tapgnn.data.datasets.tgb import SAME_EVENTS, has_tgb, is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.data.schema import Schema
@@ -110,7 +108,11 @@ def get_dataset(name: str) -> Dataset:
 
 def cache_folder() -> Path:
     """Where downloads are stored: TAPGNN_CACHE, or the cache folder of the platform."""
-    return Path(os.environ.get("TAPGNN_CACHE") or pooch.os_cache("tapgnn"))
+    if chosen := os.environ.get("TAPGNN_CACHE"):
+        return Path(chosen)
+    import pooch
+
+    return Path(pooch.os_cache("tapgnn"))
 
 
 def find_dataset(name: str) -> Path | None:

@@ -21,17 +21,17 @@ from numpy.typing import NDArray
 
 from tapgnn.data.reading.cells import Cells, as_text
 from tapgnn.errors import ConfigError, DataError
-from tapgnn.events import Floats
+from tapgnn.events import Bools, Floats
 
 LARGEST_TIME = 2.0**53
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+# Dates are counted from 1970: those of a log are later than this many seconds.
+EARLIEST_DATE = 1e8
 _TICKS = {"s": (1, 1_000_000), "ms": (1, 1000), "us": (1, 1), "ns": (1000, 1)}
 _TICKS |= {"min": (1, 60_000_000), "h": (1, 3_600_000_000), "d": (1, 86_400_000_000)}
 _ISO = ("%Y-%m-%dT%H:%M:%S%.f", "%Y-%m-%dT%H:%M")
 _ISO_WITH_OFFSET = ("%Y-%m-%dT%H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M%#z")
 _DIRECTIVES = frozenset("YymdHIMSfpbBaAjz%")
-
-Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -117,11 +117,6 @@ class Clock:
         return ticks.astype(np.float64) * factor / divisor
 
 
-def convert_times(raw: Cells, what: str, clock: Clock | None = None) -> tuple[Floats, Bools]:
-    """Times [E] by a clock, in seconds if none is given, and which of them are good."""
-    return (clock or Clock()).convert(raw, what)
-
-
 def _number(cells: pl.Series) -> pl.Series:
     return cells.cast(pl.Float64, strict=False)
 
@@ -150,3 +145,34 @@ def _check_format(format: Any) -> None:
     has = partial(set.__contains__, set(used))
     if not ((has("Y") or has("y")) and (has("j") or (has("d") and any(map(has, "mbB"))))):
         raise ConfigError(f"the format of times {format!r} gives no day; expected a year, a month and a day")
+
+
+def is_date(time: float, unit: str) -> bool:
+    """Whether a time is a date of our age, counted from 1970 in its unit, and no count from the start of a log."""
+    return EARLIEST_DATE <= time * UNITS[unit] < 1e11
+
+
+def looks_like(time: float, expected: float, unit: str) -> str | None:
+    """The unit in which a time would be far nearer to an expected date, in `unit`, than it is; None for no such unit.
+
+    >>> looks_like(1_772_366_400_000.0, 1_772_000_000.0, "s")
+    'ms'
+    """
+    if not is_date(expected, unit):
+        return None
+    away = {name: abs(time * size / UNITS[unit] - expected) for name, size in UNITS.items()}
+    nearest = min(away, key=away.__getitem__)
+    return nearest if away[nearest] < away[unit] / 100 else None
+
+
+def other_unit(times: Floats, unit: str) -> str | None:
+    """That the latest of the times may be in another unit than most are; None where they may not."""
+    usual, latest = float(np.median(times)), float(times.max())
+    found = looks_like(latest, usual, unit)
+    if found is None:
+        return None
+    count = int((times - usual > (latest - usual) / 2).sum())
+    return (
+        f"{count:,} of the times look like {found} where the others are in {unit}, such as {latest:.0f}; convert them: "
+        "after an event far in the future, all that comes is late"
+    )

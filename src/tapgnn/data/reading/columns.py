@@ -14,7 +14,7 @@ from datetime import datetime
 from tapgnn.data.reading.table_source import TableSource
 from tapgnn.data.reading.values import is_number, shorten
 from tapgnn.data.schema import SchemaRequest
-from tapgnn.data.wording import COMMAND_LINE, Wording
+from tapgnn.data.wording import COMMAND_LINE, OptionSpelling
 from tapgnn.errors import DataError
 
 ALIASES = {
@@ -72,7 +72,7 @@ def _is_number_or_date(text: str) -> bool:
         return False
 
 
-def find_roles(source: TableSource, wanted: SchemaRequest, wording: Wording = COMMAND_LINE) -> Roles:
+def find_roles(source: TableSource, wanted: SchemaRequest, wording: OptionSpelling = COMMAND_LINE) -> Roles:
     """The roles of the columns: as requested, otherwise by position without a header and by usual names with one."""
     if source.by_position:
         roles = _roles_by_position(source, wanted, wording)
@@ -96,7 +96,7 @@ def _check_names(source: TableSource, roles: list[str], wanted: SchemaRequest) -
             raise DataError(f"{source.name}: column {name!r} was given two roles; give each role its own column")
 
 
-def _column(source: TableSource, role: str, wanted: SchemaRequest, wording: Wording) -> str:
+def _column(source: TableSource, role: str, wanted: SchemaRequest, wording: OptionSpelling) -> str:
     found = getattr(wanted, role) or _by_name(source, role, wanted, wording)
     if not found:
         hint = "" if source.typed else " (or pass --no-header if the first line is an event)"
@@ -107,7 +107,7 @@ def _column(source: TableSource, role: str, wanted: SchemaRequest, wording: Word
     return str(found)
 
 
-def _by_name(source: TableSource, role: str, wanted: SchemaRequest, wording: Wording) -> str | None:
+def _by_name(source: TableSource, role: str, wanted: SchemaRequest, wording: OptionSpelling) -> str | None:
     low = [name.lower() for name in source.columns]
     others = wanted.named[len(wanted.roles) :]
     free = [name for name in source.columns if name not in others]
@@ -141,7 +141,7 @@ def positional_names(source: TableSource, wanted: SchemaRequest) -> list[str]:
     return ["src", "dst", *(["weight"] if width == 4 else []), "time"]
 
 
-def _roles_by_position(source: TableSource, wanted: SchemaRequest, wording: Wording) -> Roles:
+def _roles_by_position(source: TableSource, wanted: SchemaRequest, wording: OptionSpelling) -> Roles:
     width, plain = len(source.columns), source.format not in ("edges", "snap")
     named = bool(wanted.src or wanted.dst or wanted.time)
     if not named and (width < 3 or (width > 4 and not plain)):

@@ -18,11 +18,12 @@ import numpy as np
 import polars as pl
 
 from tapgnn.data.reading.cells import Cells, as_text, without_missing
+from tapgnn.data.reading.clock import other_unit
 from tapgnn.data.reading.columns import EVENT_IDS, FEATURE_NAME, Roles, find_roles
 from tapgnn.data.reading.table_source import TableSource
 from tapgnn.data.reading.values import NEGATIVE, POSITIVE, convert_labels, shorten
 from tapgnn.data.schema import Kind, Schema, SchemaRequest
-from tapgnn.data.wording import COMMAND_LINE, Wording
+from tapgnn.data.wording import COMMAND_LINE, OptionSpelling
 from tapgnn.errors import DataError
 from tapgnn.events import Floats
 
@@ -39,7 +40,7 @@ _LABELS_SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Found:
+class DetectedKind:
     """What the cells of one column are: a kind or None to drop it, and a suggestion or nothing."""
 
     kind: Kind | None
@@ -47,7 +48,7 @@ class Found:
 
 
 def detect_schema(
-    first: Mapping[str, Cells], source: TableSource, wanted: SchemaRequest, wording: Wording = COMMAND_LINE
+    first: Mapping[str, Cells], source: TableSource, wanted: SchemaRequest, wording: OptionSpelling = COMMAND_LINE
 ) -> tuple[Schema, list[str]]:
     """The schema of a table from its first rows, by column, and suggestions."""
     roles, suggestions = find_roles(source, wanted, wording), list[str]()
@@ -97,19 +98,23 @@ def detect_schema(
     return schema, suggestions
 
 
-def find_kind(name: str, cells: Cells, typed: bool, wording: Wording = COMMAND_LINE, required: bool = False) -> Found:
+def find_kind(
+    name: str, cells: Cells, typed: bool, wording: OptionSpelling = COMMAND_LINE, required: bool = False
+) -> DetectedKind:
     """The kind of a column by its cells; `required` columns are dropped only if they can be nothing else."""
     known = _known(cells)
     if known is None:
         kind = cells.dtype if isinstance(cells, pl.Series) else "lists or objects"
-        return Found(None, f"column {name!r} holds {kind}, which are not used; give each value a column of its own")
+        return DetectedKind(
+            None, f"column {name!r} holds {kind}, which are not used; give each value a column of its own"
+        )
     size, total, distinct = len(known), len(cells), known.n_unique()
     if not size:
-        return Found("number" if required else None, f"column {name!r} is empty, and is not used")
+        return DetectedKind("number" if required else None, f"column {name!r} is empty, and is not used")
     if distinct == 1 and size == total >= FEW and not (required or FEATURE_NAME.fullmatch(name.lower())):
-        return Found(None, f"column {name!r} is {shorten(known[0])} in every row, and is not used")
+        return DetectedKind(None, f"column {name!r} is {shorten(known[0])} in every row, and is not used")
     if _is_boolean(known):
-        return Found("boolean")
+        return DetectedKind("boolean")
     numbers = _numbers(known, typed and not FEATURE_NAME.fullmatch(name.lower()))
     share = 0.0 if numbers is None else 1 - numbers.null_count() / size
     repeated = distinct <= max(50, 0.05 * total) and size >= 5 * distinct
@@ -119,14 +124,14 @@ def find_kind(name: str, cells: Cells, typed: bool, wording: Wording = COMMAND_L
             kinds = ("numeric", "drop") if repeated else ("categorical", "numeric")
             change = " or ".join(wording.option(kind, name) for kind in kinds)
             use = "used as a category" if repeated else "not used"
-            return Found(
+            return DetectedKind(
                 "category" if repeated else None, f"column {name!r} looks like an id, and is {use}; pass {change}"
             )
-        return Found("number")
+        return DetectedKind("number")
     if repeated or required:
-        return Found("category")
+        return DetectedKind("category")
     example = shorten(known[0])
-    return Found(
+    return DetectedKind(
         None,
         f"column {name!r} is text that hardly repeats, such as {example}, and is not used; "
         f"pass {wording.option('categorical', name)} to use it",
@@ -173,7 +178,7 @@ def _label(
     source: TableSource,
     roles: Roles,
     wanted: SchemaRequest,
-    wording: Wording,
+    wording: OptionSpelling,
     suggestions: list[str],
 ) -> tuple[str | None, tuple[str, str] | None]:
     """The column of the label and, where it is text, the texts of 0 and 1."""
@@ -256,7 +261,7 @@ def _event_id(
     return None
 
 
-def _unit(cells: Cells, wanted: SchemaRequest, wording: Wording, suggestions: list[str]) -> str:
+def _unit(cells: Cells, wanted: SchemaRequest, wording: OptionSpelling, suggestions: list[str]) -> str:
     """The unit of numeric times by their size since 1970; 's' if it cannot be told."""
     series = as_text(cells) if isinstance(cells, list) else cells
     if wanted.time_format is not None or not (series.dtype == pl.String or series.dtype.is_numeric()):
@@ -264,6 +269,9 @@ def _unit(cells: Cells, wanted: SchemaRequest, wording: Wording, suggestions: li
     times = series.cast(pl.Float64, strict=False).drop_nulls().to_numpy()
     if not len(times) or len(times) < MOSTLY * len(series):
         return "s"
+    odd = next((said for unit in ("s", *_UNIX) if (said := other_unit(times, unit)) is not None), None)
+    if odd is not None:
+        suggestions.append(odd)
     for unit, (start, end, words) in _UNIX.items():
         if start <= times.min() and times.max() < end:
             suggestions.append(

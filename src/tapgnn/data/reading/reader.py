@@ -26,10 +26,10 @@ from tapgnn.data.reading.cells import Cells
 from tapgnn.data.reading.column_preview import ColumnPreview, preview
 from tapgnn.data.reading.columns import columns_of, is_header, positional_names
 from tapgnn.data.reading.detection import detect_schema
-from tapgnn.data.reading.table_source import RawTable, TableSource
+from tapgnn.data.reading.table_source import RawTable, TableSource, joined_cells
 from tapgnn.data.reading.typed_rows import TypedRows, collect, convert_table
 from tapgnn.data.schema import Schema, SchemaRequest
-from tapgnn.data.wording import COMMAND_LINE, Wording
+from tapgnn.data.wording import COMMAND_LINE, OptionSpelling
 from tapgnn.errors import DataError
 from tapgnn.events import Events, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
@@ -56,19 +56,6 @@ class ReadReport:
     schema: Schema | None = None
     suggestions: list[str] = field(default_factory=list)
     previews: dict[str, ColumnPreview] = field(default_factory=dict, compare=False)
-
-    @property
-    def ignored(self) -> tuple[str, ...]:
-        """The columns that were not used."""
-        return () if self.schema is None else self.schema.dropped
-
-    @property
-    def roles(self) -> dict[str, Any]:
-        """The columns read as src, dst, time, label (None: none) and features (a list)."""
-        if self.schema is None:
-            return {}
-        roles: dict[str, Any] = {role: getattr(self.schema, role) for role in ("src", "dst", "time", "label")}
-        return roles | {"features": list(self.schema.columns)}
 
     def skipped_rows(self) -> str:
         """How many rows were skipped, and why the first one was."""
@@ -116,7 +103,7 @@ class ReadOptions(TypedDict, total=False):
     vocabulary: Vocabulary | None
     skip_bad_rows: bool
     report: ReadReport | None
-    wording: Wording
+    wording: OptionSpelling
 
 
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
@@ -219,7 +206,7 @@ def open_rows(
     wanted: SchemaRequest,
     given: Schema | None,
     options: ReadOptions,
-    wording: Wording = COMMAND_LINE,
+    wording: OptionSpelling = COMMAND_LINE,
     ordered: bool = False,
     kept: list[RawTable] | None = None,
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
@@ -251,14 +238,7 @@ def _first_rows(source: TableSource) -> tuple[Iterator[RawTable], dict[str, Cell
         held.append(table)
         if sum(len(each.places) for each in held) >= formats.FIRST_ROWS:
             break
-    first: dict[str, Cells] = {}
-    for name in source.columns:
-        parts = [table.columns[name] for table in held]
-        if not parts or isinstance(parts[0], list):
-            first[name] = [cell for part in parts for cell in part]
-        else:
-            first[name] = pl.concat(parts)
-    return chain(held, tables), first
+    return chain(held, tables), joined_cells(held, source.columns)
 
 
 def _check_columns(source: TableSource, schema: Schema) -> None:
@@ -283,20 +263,19 @@ def _batches(
     skip_bad_rows: bool,
     ordered: bool,
     report: ReadReport,
-    wording: Wording,
+    wording: OptionSpelling,
 ) -> Iterator[TypedRows]:
     """The converted rows of a file; a row that cannot be read is an error, or is counted."""
     last = -np.inf
     for table in tables:
         batch, bad, fault = convert_table(table, schema, source, wording)
         if fault is not None:
-            line = f"{source.name} {source.place} {fault.place}: {fault.reason}"
             if not skip_bad_rows:
                 cures = [wording.option("skip_bad_rows"), *fault.cures] if source.skips else list(fault.cures)
                 more = f" or pass {_listed(cures)}" if cures else ""
-                raise DataError(f"{line}; fix the row{more}")
+                raise source.fault(fault.place, fault.reason, f"; fix the row{more}")
             report.skipped += bad
-            report.first_skipped = report.first_skipped or line
+            report.first_skipped = report.first_skipped or str(source.fault(fault.place, fault.reason, ""))
         if len(batch.time):
             report.rows += len(batch.time)
             back = np.flatnonzero(np.diff(batch.time, prepend=last) < 0)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import polars as pl
+
+from tapgnn.data.reading.cells import Cells
 from tapgnn.errors import DataError
 from tapgnn.events import Ints
 
@@ -46,6 +49,10 @@ class TableSource:
     numbers: tuple[str, ...] = ()
     skips: bool = True
 
+    def fault(self, place: int, reason: str, cure: str = "; fix the row") -> DataError:
+        """The error of a row that cannot be read."""
+        return DataError(f"{self.name} {self.place} {place}: {reason}{cure}")
+
     def renamed(self, names: Sequence[str]) -> TableSource:
         """The same table under other names of the columns."""
         old = dict(zip(names, self.columns, strict=True))
@@ -55,6 +62,16 @@ class TableSource:
                 yield replace(table, columns={name: table.columns[old[name]] for name in wanted})
 
         return replace(self, columns=list(names), read=read)
+
+
+def joined_cells(tables: Sequence[RawTable], names: Sequence[str]) -> dict[str, Cells]:
+    """The cells of these columns in all tables, one after the other."""
+    cells: dict[str, Cells] = {}
+    for name in names:
+        parts = [table.columns[name] for table in tables]
+        as_lists = not parts or isinstance(parts[0], list)
+        cells[name] = [cell for part in parts for cell in part] if as_lists else pl.concat(parts)
+    return cells
 
 
 def checked_names(file: str, names: Sequence[str]) -> list[str]:

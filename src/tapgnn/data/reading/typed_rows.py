@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.data.chunking import take_rows
+from tapgnn.data.reading.cells import Cells
 from tapgnn.data.reading.table_source import RawTable, TableSource
 from tapgnn.data.reading.values import (
-    Bools,
     convert_booleans,
     convert_categories,
     convert_labels,
@@ -22,8 +22,8 @@ from tapgnn.data.reading.values import (
     explain,
 )
 from tapgnn.data.schema import Kind, Schema
-from tapgnn.data.wording import COMMAND_LINE, Wording
-from tapgnn.events import Events, Floats, Ints, interleaved
+from tapgnn.data.wording import COMMAND_LINE, OptionSpelling
+from tapgnn.events import Bools, Events, Floats, Ints, interleaved
 from tapgnn.vocabulary import Vocabulary
 
 Convert = Callable[[Any, str], tuple[NDArray[Any], Bools]]
@@ -40,7 +40,7 @@ class TypedRows(NamedTuple):
     places: Ints
 
 
-class Fault(NamedTuple):
+class RowFault(NamedTuple):
     """The first row that cannot be read: its position, the reason, and the options that would let it pass."""
 
     place: int
@@ -88,8 +88,8 @@ def _joined(parts: list[Any]) -> Any:
 
 
 def convert_table(
-    table: RawTable, schema: Schema, source: TableSource, wording: Wording = COMMAND_LINE
-) -> tuple[TypedRows, int, Fault | None]:
+    table: RawTable, schema: Schema, source: TableSource, wording: OptionSpelling = COMMAND_LINE
+) -> tuple[TypedRows, int, RowFault | None]:
     """The good rows, the number of bad ones, and the first bad one; a column that the table lacks is missing."""
     raw, checks, size = table.columns, list[tuple[str, str, Any, Bools]](), len(table.places)
 
@@ -105,27 +105,38 @@ def convert_table(
     labels = None
     if schema.label is not None and schema.label in source.columns:
         labels = checked("label", schema.label, partial(convert_labels, values=schema.label_values))
-    columns = {name: checked(name, name, _convert(kind, source), kind) for name, kind in schema.columns.items()}
+    columns = {name: checked(name, name, converter(kind, source.typed), kind) for name, kind in schema.columns.items()}
 
     batch = TypedRows(src, dst, time, labels, columns, table.places)
     good = np.logical_and.reduce([mask for *_, mask in checks])
-    faults = [Fault(place, reason) for place, reason in table.rejected[:1]]
+    faults = [RowFault(place, reason) for place, reason in table.rejected[:1]]
     bad = len(table.rejected) + int((~good).sum())
     if not good.all():
         row = int(np.flatnonzero(~good)[0])
         role, kind, cells, _ = next(check for check in checks if not check[3][row])
         reason = _reason(role, cells[row], kind, schema)
-        faults.append(Fault(int(table.places[row]), reason, _cures(role, kind, wording)))
+        faults.append(RowFault(int(table.places[row]), reason, _cures(role, kind, wording)))
         batch = take_rows(batch, good)
     if schema.bipartite:
         batch = batch._replace(src=schema.internal_src(batch.src), dst=schema.internal_dst(batch.dst))
     return batch, bad, min(faults) if faults else None
 
 
-def _convert(kind: Kind, source: TableSource) -> Convert:
+def converter(kind: Kind, typed: bool) -> Convert:
+    """How the cells of a column of this kind are converted."""
     if kind == "category":
-        return partial(convert_categories, typed=source.typed)
+        return partial(convert_categories, typed=typed)
     return convert_numbers if kind == "number" else convert_booleans
+
+
+def convert_column(
+    source: TableSource, name: str, cells: Cells, places: Ints, convert: Convert, role: str, kind: str = ""
+) -> NDArray[Any]:
+    """A column [n] of converted cells; one that cannot be read is an error that names its row."""
+    values, good = convert(cells, f"{source.name}: column {name!r}")
+    for row in np.flatnonzero(~good)[:1].tolist():
+        raise source.fault(int(places[row]), explain(role, cells[row], kind))
+    return values
 
 
 def _reason(role: str, value: Any, kind: str, schema: Schema) -> str:
@@ -137,7 +148,7 @@ def _reason(role: str, value: Any, kind: str, schema: Schema) -> str:
     return explain(role, value, kind)
 
 
-def _cures(role: str, kind: str, wording: Wording) -> tuple[str, ...]:
+def _cures(role: str, kind: str, wording: OptionSpelling) -> tuple[str, ...]:
     if kind:
         others = ("categorical",) if kind != "category" else ()
         return tuple(wording.option(name, role) for name in (*others, "drop"))

@@ -24,24 +24,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 from numpy.typing import NDArray
 
 from tapgnn.data.reading.cells import Cells, as_text, is_unicode, without_missing
-from tapgnn.data.reading.clock import convert_times
 from tapgnn.errors import DataError
-from tapgnn.events import UNLABELLED, Floats, Ints
+from tapgnn.events import UNLABELLED, Bools, Floats, Ints
 
-__all__ = [
-    "INTEGER",
-    "convert_booleans",
-    "convert_categories",
-    "convert_labels",
-    "convert_numbers",
-    "convert_text_ids",
-    "convert_times",
-    "convert_typed_ids",
-    "explain",
-    "is_id",
-    "is_number",
-    "shorten",
-]
 INTEGER = re.compile(r"^(0|-?[1-9][0-9]{0,18})$")
 LARGEST_LABEL = 2.0**53
 _TRUTH = {"false": "0", "False": "0", "FALSE": "0", "true": "1", "True": "1", "TRUE": "1"}
@@ -50,8 +35,6 @@ _BOOLEAN |= dict.fromkeys(("false", "f", "no", "n", "0", "0.0"), 0.0)
 # The usual words for a rare event, and for the common one.
 POSITIVE = ("fraud", "fraudulent", "yes", "true", "1", "y", "t", "positive", "bad", "chargeback", "anomaly", "illicit")
 NEGATIVE = ("legit", "legitimate", "no", "false", "0", "n", "f", "negative", "good", "ok", "normal", "genuine", "licit")
-
-Bools = NDArray[np.bool_]
 
 
 def convert_text_ids(raw: pl.Series, what: str) -> tuple[NDArray[Any], Bools]:
@@ -74,9 +57,7 @@ def convert_typed_ids(raw: pl.Series | list[Any], what: str) -> tuple[NDArray[An
         good = np.array([is_id(value) for value in raw], dtype=np.bool_)
         if good.all() and not any(isinstance(value, str) for value in raw):
             return np.array(raw, dtype=np.int64), good
-        values = np.empty(len(raw), dtype=object)
-        values[:] = [value if fine else None for value, fine in zip(raw, good, strict=True)]
-        return values, good
+        return np.array([value if fine else None for value, fine in zip(raw, good, strict=True)], dtype=object), good
     if raw.dtype.is_integer():
         numbers = raw.cast(pl.Int64, strict=False)
         return numbers.fill_null(0).to_numpy(), numbers.is_not_null().to_numpy()
@@ -102,13 +83,19 @@ def _strings(names: pl.Series) -> NDArray[Any]:
     return distinct[which]
 
 
-def convert_labels(raw: Cells, what: str, values: tuple[str, str] | None = None) -> tuple[Ints, Bools]:
-    """Integers [E], also from text, floats or booleans, -1 where missing; `values` are the texts of 0 and 1."""
+def _plain(raw: Cells, what: str, rule: str) -> pl.Series:
+    """A raw column as text, numbers or booleans (in a list of values, true and false are 1 and 0)."""
     cells = as_text([int(cell) if isinstance(cell, bool) else cell for cell in raw]) if isinstance(raw, list) else raw
     if cells.dtype in (pl.Categorical, pl.Enum):
         cells = cells.cast(pl.String)
     if not (cells.dtype in (pl.String, pl.Boolean, pl.Null) or cells.dtype.is_numeric()):
-        raise DataError(f"{what} has type {cells.dtype}, but labels must be integers; convert the column")
+        raise DataError(f"{what} has type {cells.dtype}, but {rule}")
+    return cells
+
+
+def convert_labels(raw: Cells, what: str, values: tuple[str, str] | None = None) -> tuple[Ints, Bools]:
+    """Integers [E], also from text, floats or booleans, -1 where missing; `values` are the texts of 0 and 1."""
+    cells = _plain(raw, what, "labels must be integers; convert the column")
     if cells.dtype == pl.String:
         cells = without_missing(cells)
         cells = cells.replace(_TRUTH) if values is None else _truth_of(cells, values)
@@ -138,11 +125,7 @@ def _missing(raw: Cells, cells: pl.Series) -> Bools:
 
 def convert_numbers(raw: Cells, what: str) -> tuple[Floats, Bools]:
     """Numbers [E], also from text and booleans, NaN where missing."""
-    cells = as_text([int(cell) if isinstance(cell, bool) else cell for cell in raw]) if isinstance(raw, list) else raw
-    if cells.dtype in (pl.Categorical, pl.Enum):
-        cells = cells.cast(pl.String)
-    if not (cells.dtype in (pl.String, pl.Boolean, pl.Null) or cells.dtype.is_numeric()):
-        raise DataError(f"{what} has type {cells.dtype}, but it must hold numbers; give each number its own column")
+    cells = _plain(raw, what, "it must hold numbers; give each number its own column")
     if cells.dtype != pl.String:
         values = cells.cast(pl.Float64).fill_null(np.nan).to_numpy()
         return values, ~np.isinf(values)
@@ -155,36 +138,22 @@ def convert_numbers(raw: Cells, what: str) -> tuple[Floats, Bools]:
 
 def convert_categories(raw: Cells, what: str, typed: bool = True) -> tuple[NDArray[Any], Bools]:
     """Strings [E], None where missing; numbers and booleans as text. If not `typed`, NA and null are missing, too."""
-    cells = raw
-    if isinstance(cells, list):
-        cells = as_text([("true" if cell else "false") if isinstance(cell, bool) else cell for cell in cells])
-    if cells.dtype == pl.Boolean:
-        cells = cells.cast(pl.Int8).cast(pl.String).replace({"0": "false", "1": "true"})
-    elif cells.dtype in (pl.String, pl.Categorical, pl.Enum, pl.Null) or cells.dtype.is_numeric():
-        cells = (cells.fill_nan(None) if cells.dtype.is_float() else cells).cast(pl.String)
-    else:
-        raise DataError(
-            f"{what} has type {cells.dtype}, but a category must be a string or a number; convert the column"
-        )
+    given = [str(cell).lower() if isinstance(cell, bool) else cell for cell in raw] if isinstance(raw, list) else raw
+    cells = _plain(given, what, "a category must be a string or a number; convert the column")
+    cells = (cells.fill_nan(None) if cells.dtype.is_float() else cells).cast(pl.String)
     cells = cells.replace("", None) if typed else without_missing(cells)
     return _strings(cells), _missing(raw, cells) | cells.is_not_null().to_numpy()
 
 
 def convert_booleans(raw: Cells, what: str) -> tuple[Floats, Bools]:
     """1 or 0 [E] for true or false, NaN where missing."""
-    cells = raw
-    if isinstance(cells, list):
-        cells = as_text([int(cell) if isinstance(cell, bool) else cell for cell in cells])
-    if cells.dtype in (pl.Categorical, pl.Enum):
-        cells = cells.cast(pl.String)
+    cells = _plain(raw, what, "it must hold true or false; convert the column")
     if cells.dtype == pl.String:
         cells = without_missing(cells)
         known = cells.str.to_lowercase().replace_strict(_BOOLEAN, default=2.0, return_dtype=pl.Float64)
         known = known.zip_with(cells.is_not_null(), pl.Series([None], dtype=pl.Float64))
-    elif cells.dtype in (pl.Boolean, pl.Null) or cells.dtype.is_numeric():
-        known = cells.cast(pl.Float64)
     else:
-        raise DataError(f"{what} has type {cells.dtype}, but it must hold true or false; convert the column")
+        known = cells.cast(pl.Float64)
     values = known.fill_null(np.nan).to_numpy()
     good = (values == 0) | (values == 1)
     return np.where(good, values, np.nan), good | _missing(raw, known if isinstance(raw, pl.Series) else cells)

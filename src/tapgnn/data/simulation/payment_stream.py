@@ -59,7 +59,7 @@ _CAMPAIGN_LASTS = np.array([HOUR, 12 * HOUR, 3 * DAY])  # by kind, at average tr
 class _Columns(NamedTuple):
     """Raw events: nodes of the simulation, whole seconds since START, log amount, channel, label.
 
-    chance in [0, 1) decides which cells are missing.
+    uniform in [0, 1) decides which cells are missing.
     """
 
     src: Ints
@@ -68,7 +68,7 @@ class _Columns(NamedTuple):
     amount: Floats
     channel: Ints
     label: Ints
-    chance: Floats
+    uniform: Floats
 
 
 class _Plan(NamedTuple):
@@ -206,7 +206,7 @@ def _everyday(network: SimulatedNetwork, block: int, first: int, size: int, tota
         amount=level + network.spending[src] + 0.6 * rng.standard_normal(size),
         channel=np.where(transfer, TRANSFER, np.where(online, ONLINE, CARD)),
         label=np.zeros(size, dtype=np.int64),
-        chance=rng.random(size),
+        uniform=rng.random(size),
     )
 
 
@@ -253,10 +253,10 @@ def _table(network: SimulatedNetwork, piece: _Columns) -> dict[str, NDArray[Any]
     shop = piece.dst - network.accounts
     paid = np.where(shop < 0, network.home[piece.dst % network.accounts, 0], network.region(np.maximum(shop, 0)))
     country = network.country(paid)
-    country[(piece.chance >= NO_AMOUNT) & (piece.chance < NO_AMOUNT + NO_COUNTRY)] = None
+    country[(piece.uniform >= NO_AMOUNT) & (piece.uniform < NO_AMOUNT + NO_COUNTRY)] = None
     home = network.country(network.home[piece.src, 0])
     return {
-        "amount": np.where(piece.chance < NO_AMOUNT, np.nan, np.round(np.exp(piece.amount), 2)),
+        "amount": np.where(piece.uniform < NO_AMOUNT, np.nan, np.round(np.exp(piece.amount), 2)),
         "currency": np.array([CURRENCIES[name] for name in home], dtype=object),
         "channel": np.array(CHANNELS, dtype=object)[piece.channel],
         "country": country,

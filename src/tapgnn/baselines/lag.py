@@ -8,12 +8,13 @@ of a result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from tapgnn.baselines import Method
+from tapgnn.baselines.method import Method
 from tapgnn.events import Events, Floats, Ints
+from tapgnn.model.trace import start_of_batch
 
 # Scores that are held at once.
 HELD = 1 << 18
@@ -25,11 +26,7 @@ def visible(event_time: Floats, when: Floats, lag: int) -> Ints:
     >>> visible(np.array([1.0, 2.0, 3.0, 4.0]), np.array([2.0, 4.0, 9.0]), 2)
     array([0, 2, 4])
     """
-    first = np.searchsorted(event_time, when, side="left")
-    start = first - first % max(lag, 1)
-    inside = start < len(event_time)
-    start[inside] = np.searchsorted(event_time, event_time[start[inside]], side="left")
-    return start
+    return np.searchsorted(event_time, start_of_batch(event_time, when, lag), side="left")
 
 
 def replay_with_lag(method: Method, events: Events, src: Ints, dst: Ints, time: Floats, lag: int) -> Floats:
@@ -37,7 +34,7 @@ def replay_with_lag(method: Method, events: Events, src: Ints, dst: Ints, time: 
     if lag < 2:
         return method.replay(events, src, dst, time)
     scores = np.empty(len(time))
-    for rows in _stale_batches(method, events, time, lag):
+    for rows in stale_batches(method.observe, events, time, lag):
         scores[rows] = method.score(src[rows], dst[rows], time[rows])
     return scores
 
@@ -55,21 +52,21 @@ def rank_with_lag(method: Method, events: Events, candidates: Ints, lag: int) ->
             yield rows, method.replay_candidates(piece, piece.src, candidates[rows], piece.time)
             start += len(piece)
         return
-    for batch in _stale_batches(method, events, events.time, lag):
+    for batch in stale_batches(method.observe, events, events.time, lag):
         for rows in np.array_split(batch, -(-len(batch) // block)):
             yield rows, method.score_candidates(events.src[rows], candidates[rows], events.time[rows])
 
 
-def _stale_batches(method: Method, events: Events, time: Floats, lag: int) -> Iterator[Ints]:
-    """The queries that see the same events, when the method has observed these; at the end it observes the others."""
+def stale_batches(observe: Callable[[Events], object], events: Events, time: Floats, lag: int) -> Iterator[Ints]:
+    """The queries that see the same events, as soon as these are observed; the other events are observed at the end."""
     seen = visible(events.time, time, lag)
     order = np.argsort(seen, kind="stable")
     done = 0
     for rows in np.split(order, np.flatnonzero(np.diff(seen[order])) + 1):
         if len(rows):
             if seen[rows[0]] > done:
-                method.observe(events.slice(done, int(seen[rows[0]])))
+                observe(events.slice(done, int(seen[rows[0]])))
                 done = int(seen[rows[0]])
             yield rows
     if len(events) > done:
-        method.observe(events.slice(done, len(events)))
+        observe(events.slice(done, len(events)))

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tapgnn.baselines import PairThenNode, Recency, replay
+from tapgnn.baselines import lag as module
+from tapgnn.baselines.lag import rank_with_lag, replay_with_lag, visible
 from tapgnn.data.splits import split_strict
-from tapgnn.evaluation import lag as module
-from tapgnn.evaluation.lag import rank_with_lag, replay_with_lag, visible
 from tests.baselines.samples import busy_log, parts, queries
 
 streams = st.integers(1, 60).flatmap(
