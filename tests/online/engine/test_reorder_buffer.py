@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tapgnn.data.schema import Schema
 from tapgnn.errors import EventError, LateEventError
+from tapgnn.online.engine.admission import Admission
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.reorder_buffer import ReorderBuffer
@@ -92,13 +93,13 @@ def test_what_the_forecast_refuses_is_refused_when_applied_too():
         with pytest.raises(LateEventError, match=r"event 2 .* is not newer than the events already absorbed"):
             buffer.add(late)
     with pytest.raises(EventError, match=r"more than the horizon, 3.0, after the newest event"):
-        live.buffer.forecast().add(batch_of(live, [START + 9]), horizon=3.0)
-    live.buffer.forecast().add(batch_of(live, [START + 8]), horizon=3.0)
+        live.buffer.forecast().add(batch_of(live, [START + 9]), Admission(horizon=3.0))
+    live.buffer.forecast().add(batch_of(live, [START + 8]), Admission(horizon=3.0))
     assert len(live.buffer) == 0
 
 
-def test_the_first_event_of_all_has_no_horizon():
+def test_the_first_event_of_all_has_no_horizon_of_its_own():
     buffer = ReorderBuffer.empty(Policy(), -np.inf, 0).forecast()
     live = LiveState(StartingPoint.of(saved_model(), "empty"), Policy())
-    buffer.add(batch_of(live, [START]), horizon=1.0)
+    buffer.add(batch_of(live, [START]), Admission(horizon=1.0))
     assert buffer.newest == START

@@ -71,13 +71,14 @@ def test_offsets_are_those_of_the_records_that_were_kept(filled):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (("UPDATE facts SET value = '2' WHERE name = 'format'",), "metadata 'format' is damaged"),
+        (("UPDATE facts SET value = '7' WHERE name = 'format'",), "metadata 'format' is damaged"),
         (("UPDATE log SET sequence = 77 WHERE position = 30",), "position 30 is damaged"),
         (("UPDATE log SET payload = ? WHERE position = 30", (b"tgb1 and something",)), "position 30 is damaged"),
         (("UPDATE log SET position = -1 WHERE position = 30",), "ends at position 29, but"),
         (("DELETE FROM log WHERE position > 20",), "ends at position 20, but"),
-        (("UPDATE nodes SET data = ? WHERE place = 4", (b"\0" * 8,)), "row 4 of its checkpoint is damaged.*migrate"),
-        (("DELETE FROM nodes WHERE place = 4",), "should have 9 rows and has 8"),
+        (("UPDATE blocks SET data = ?", (b"\0" * 8,)), r"block \d of its checkpoint is damaged.*migrate"),
+        (("UPDATE blocks SET places = ?", (b"\0" * 8,)), r"block \d of its checkpoint is damaged.*migrate"),
+        (("DELETE FROM blocks",), r"should have 9 rows in \d blocks and has 0 in 0"),
     ],
 )
 def test_damage_is_named_and_nothing_is_overwritten(filled, damage, message):
@@ -104,9 +105,9 @@ def test_what_a_checkpoint_makes_needless_is_read_on_request_and_where_it_is_nee
 def test_a_newer_format_is_refused(filled):
     place, digest = filled
     journal = open_journal(place)
-    journal.set_metadata({"format": 2})
+    journal.set_metadata({"format": 4})
     journal.close()
-    with pytest.raises(JournalError, match="has format 2, this version reads up to 1; upgrade"):
+    with pytest.raises(JournalError, match="has format 4, this version reads up to 3; upgrade"):
         Engine.open(saved_model(), place)
     assert digest
 
@@ -277,6 +278,34 @@ def test_a_commit_in_doubt_stops_the_engine_until_the_journal_is_asked(fresh_sch
         assert engine.status()["accepted"] == 24
 
 
+def test_no_message_shows_a_password():
+    for address in (
+        "postgresql://ann:secret@127.0.0.1:1/none",
+        "postgresql://ann:secret?y@127.0.0.1:1/none",
+        "postgresql://127.0.0.1:1/none?password=secret&schema=a",
+        "postgresql://127.0.0.1:1/none?pass%77ord=secret",
+        "postgresql:///none?host=127.0.0.1&port=1&sslpassword=secret&password=secret",
+    ):
+        with pytest.raises(JournalError, match=r"127.0.0.1:1/none\?schema=.*cannot be reached") as refused:
+            open_journal(address)
+        assert "secret" not in str(refused.value)
+    for address in (
+        "postgresql://ann:secret@[host/none",
+        "postgresql://ann:secret@host/none?colour=red",
+        "postgresql://ann:x%secret@host/none",
+        "postgresql://ann:x@secret@host/none",
+        "postgresql://ann:secret/x@host/none",
+        "postgresql://ann:secret/x:y@host/none",
+    ):
+        with pytest.raises(JournalError, match=r"cannot be read .* %40 for @") as refused:
+            open_journal(address)
+        assert "secret" not in str(refused.value)
+    for address in ("postgresql+psycopg://ann:secret@host/none", "host=here password=secret"):
+        with pytest.raises(JournalError, match="begins with postgresql://") as refused:
+            open_journal(address)
+        assert "secret" not in str(refused.value)
+
+
 def test_names_that_a_database_could_not_keep_are_refused(tmp_path):
     for producer, sequence in (("", 0), ("a\0b", 0), ("p" * 1001, 0), ("p", -1), ("p", 2**63), ("p", True)):
         with pytest.raises(ConfigError):
@@ -295,3 +324,32 @@ def test_ids_of_every_kind_come_back_as_they_were(place):
         assert engine.state_digest() == digest
         with engine.live() as live:
             assert (live.model.vocabulary.rows(names) >= 0).all()
+
+
+def test_the_work_of_opening_grows_with_the_producers_and_not_with_their_square(quick_path):
+    """Counted in steps of the database's own machine."""
+    steps = {}
+    for producers in (400, 800):
+        place = quick_path / f"{producers}.db"
+        journal = open_journal(place)
+        journal.append([Record(Kind.EVENTS, b"", f"p{number}", 0) for number in range(producers)])
+        counted = []
+        journal.connection.set_progress_handler(lambda counted=counted: counted.append(1) is not None, 100)
+        journal.load()
+        journal.close()
+        steps[producers] = len(counted)
+    assert steps[800] < 2.5 * steps[400]
+
+
+def test_postgres_finds_the_newest_sequence_of_a_producer_in_the_index(fresh_schema):
+    journal = open_journal(fresh_schema)
+    journal.append([Record(Kind.EVENTS, b"", f"p{number}", 0) for number in range(50)])
+    asked = []
+    run = journal.run
+    journal.run = lambda statement, values=(): asked.append((statement, values)) or run(statement, values)
+    journal.load()
+    run("SET enable_seqscan = off")
+    (query,) = (statement for statement, _ in asked if "FROM producers" in statement)
+    plan = " ".join(line for (line,) in run(f"EXPLAIN {query}"))
+    assert "log_sequence" in plan
+    journal.close()

@@ -16,16 +16,16 @@ ROWS = RowReader(Schema(), Config(origin=0.0, span=1e9))
 class Sink:
     """Keeps what is delivered, and the offsets of the source, as a journal would."""
 
-    def __init__(self):
-        self.rows, self.offsets = [], {}
+    def __init__(self, reader=ROWS):
+        self.reader, self.rows, self.batches, self.offsets = reader, [], [], {}
         self._change = threading.Condition()
 
-    def deliver(self, batch, offset):
+    def deliver(self, batch, reached):
         ids = [[batch.ids[row] for row in side.tolist()] for side in (batch.src, batch.dst)]
         with self._change:
+            self.batches.append(batch)
             self.rows += zip(*ids, batch.time.tolist(), strict=True)
-            if offset is not None:
-                self.offsets[offset[:2]] = offset[2]
+            self.offsets |= {offset[:2]: offset[2] for offset in reached}
             self._change.notify_all()
 
     def wait(self, count):
@@ -39,7 +39,7 @@ class Sink:
 
         def run():
             try:
-                source.run(self.deliver, dict(self.offsets), stop, ROWS)
+                source.run(self.deliver, dict(self.offsets), stop, self.reader)
             except DataError as error:
                 failure.put(error)
 

@@ -4,6 +4,7 @@ import io
 import logging
 import os
 import threading
+import zlib
 
 import pytest
 from hypothesis import given, settings
@@ -144,3 +145,130 @@ def test_a_pipe_that_stays_open_is_read_as_it_fills_and_left_when_told():
             pipe.write(line(number).encode())
             sink.wait(number + 1)
     assert sink.rows == [event(number) for number in range(3)]
+
+
+def write(path, numbers, mode="w"):
+    with open(path, mode) as stream:
+        stream.write("".join(line(number) for number in numbers))
+
+
+def cut_and_write_anew(path, numbers):
+    """What copytruncate and a writer that goes on make of a file: the same inode with other content."""
+    with open(path, "r+") as stream:
+        stream.truncate(0)
+        stream.write("".join(line(number) for number in numbers))
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_file_that_was_cut_and_has_grown_past_its_old_size_is_read_from_its_start(tmp_path, watched):
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, range(50))
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(50)
+        if watched:
+            cut_and_write_anew(path, range(50, 150))
+            sink.wait(150)
+    if not watched:
+        cut_and_write_anew(path, range(50, 150))
+        with sink.following(FileSource(path, pause=PAUSE)):
+            sink.wait(150)
+    assert sink.rows == [event(number) for number in range(150)]
+
+
+def test_a_file_that_was_cut_between_two_looks_is_read_from_its_start(tmp_path, caplog):
+    """The reader is held up in the delivery, so that it never sees the file empty."""
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, range(10))
+    deliver = sink.deliver
+
+    def delivered(batch, reached):
+        if not sink.rows:
+            cut_and_write_anew(path, range(10, 40))
+        deliver(batch, reached)
+
+    sink.deliver = delivered
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(40)
+    assert sink.rows == [event(number) for number in range(40)]
+    assert any("from its start" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_a_rotated_file_that_begins_with_the_same_event_is_read_from_its_start(tmp_path, watched):
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, [0, *range(1, 10)])
+
+    def rotate():
+        path.rename(tmp_path / "events.1")
+        write(path, [0, *range(10, 59)])
+
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(10)
+        if watched:
+            rotate()
+            sink.wait(60)
+    if not watched:
+        rotate()
+        with sink.following(FileSource(path, pause=PAUSE)):
+            sink.wait(60)
+    assert sink.rows == [event(number) for number in (*range(10), 0, *range(10, 59))]
+
+
+def test_the_rest_of_a_file_that_was_renamed_while_nothing_ran_is_read_first(tmp_path, caplog):
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, range(5))
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(5)
+    write(path, range(5, 9), "a")
+    path.rename(tmp_path / "events.1")
+    write(path, range(9, 12))
+    for _ in range(2):
+        with sink.following(FileSource(path, pause=PAUSE)):
+            sink.wait(12)
+    write(tmp_path / "events.1", [99], "a")
+    with sink.following(FileSource(path, pause=PAUSE)):
+        write(path, [12], "a")
+        sink.wait(13)
+    assert sink.rows == [event(number) for number in range(13)], "later lines of the old file would be late"
+    assert any("is now events.1: the rest of it is read first" in record.getMessage() for record in caplog.records)
+
+
+def test_a_file_that_was_copied_to_its_place_is_gone_on_with(tmp_path):
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, range(500))
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(500)
+    text = path.read_bytes()
+    (tmp_path / "copy").write_bytes(text)
+    path.unlink()
+    (tmp_path / "copy").rename(path)
+    with sink.following(FileSource(path, pause=PAUSE)):
+        write(path, range(500, 600), "a")
+        sink.wait(600)
+    assert sink.rows == [event(number) for number in range(600)]
+
+
+def test_an_offset_of_earlier_versions_is_gone_on_with(tmp_path):
+    """It was kept under a hash of the first event, and only as a number of bytes."""
+    path, sink = tmp_path / "events.jsonl", Sink()
+    write(path, range(9))
+    source = FileSource(path, pause=PAUSE)
+    sink.offsets = {(source.name, zlib.crc32(line(0).encode().rstrip(b"\n"))): len(line(0) * 4)}
+    with sink.following(source):
+        sink.wait(5)
+    assert sink.rows == [event(number) for number in range(4, 9)]
+    with sink.following(FileSource(path, pause=PAUSE)):
+        write(path, [9], "a")
+        sink.wait(6)
+    assert sink.rows[5:] == [event(9)]
+
+
+def test_a_bad_line_is_named_by_its_number_after_a_restart(tmp_path):
+    path, sink = tmp_path / "events.csv", Sink()
+    path.write_text("src,dst,time\n" + "".join(f"n{n},m,{n}\n" for n in range(700)))
+    with sink.following(FileSource(path, pause=PAUSE)):
+        sink.wait(700)
+    with open(path, "a") as stream:
+        stream.write("n700,m,700\nn701,m,soon\n")
+    with sink.following(FileSource(path, pause=PAUSE)) as failure:
+        assert "events.csv line 703" in str(failure.get(timeout=20))

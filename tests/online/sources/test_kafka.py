@@ -1,12 +1,14 @@
 """Kafka over its real wire protocol: every message once, from the offsets in the journal."""
 
 import threading
+from itertools import chain
 
 import pytest
 
 from tapgnn.errors import ConfigError, DataError
 from tapgnn.online.sources.kafka import KafkaSource
 
+from ..payments import READER_OF_PAYMENTS, as_lines, noted_payments
 from .sink import ROWS, Sink, event, line
 
 
@@ -81,6 +83,71 @@ def test_partitions_are_read_side_by_side_each_from_its_own_offset(cluster):
         sink.wait(7)
     assert sink.offsets == {("kafka:shards", 0): 3, ("kafka:shards", 2): 4}
     assert sorted(sink.rows) == sorted(event(number) for number in (0, 1, 2, 10, 11, 12, 13))
+
+
+class Group:
+    """Consumers of the group that the source names, which shares the partitions out among its members."""
+
+    def __init__(self, servers, topic):
+        self.settings = {"bootstrap.servers": servers, "group.id": "tapgnn", "auto.offset.reset": "earliest"}
+        self.settings |= {"log_level": 0, "heartbeat.interval.ms": 200, "session.timeout.ms": 5_000}
+        self.topic, self.members = topic, []
+
+    def join(self):
+        import confluent_kafka
+
+        self.members.append(confluent_kafka.Consumer(self.settings))
+        self.members[-1].subscribe([self.topic])
+        self._rebalance()
+
+    def _rebalance(self):
+        """Let the members read until each has its share."""
+        shares = []
+        for _ in range(1_000):
+            for member in self.members:
+                member.poll(0.02)
+            shares = [[part.partition for part in member.assignment()] for member in self.members]
+            if all(shares) and sorted(chain(*shares)) == [0, 1, 2, 3]:
+                return
+        raise AssertionError(f"the group has not shared the partitions out: {shares}")
+
+    def close(self):
+        for member in self.members:
+            member.close()
+
+
+def test_rebalances_of_its_group_take_no_partition_away_and_repeat_no_message(cluster):
+    producer, servers = cluster
+    for part in range(4):
+        produce(producer, "shared", [10 * part], partition=part)
+    sink, group = Sink(), Group(servers, "shared")
+    with sink.following(KafkaSource(servers, "shared")):
+        for number in (1, 2):
+            group.join()
+            for part in range(4):
+                produce(producer, "shared", [10 * part + number], partition=part)
+            sink.wait(4 * (number + 1))
+    # The offsets that members commit mean nothing to a source that starts again.
+    group.close()
+    with sink.following(KafkaSource(servers, "shared")):
+        produce(producer, "shared", [3], partition=0)
+        sink.wait(13)
+    sent = [10 * part + number for part in range(4) for number in range(3)]
+    assert sorted(sink.rows) == sorted(map(event, [*sent, 3]))
+    assert sink.offsets == {("kafka:shared", part): 4 if part == 0 else 3 for part in range(4)}
+
+
+def test_the_id_and_the_dropped_columns_of_a_message_are_kept(cluster):
+    producer, servers = cluster
+    rows, sink = noted_payments(), Sink(READER_OF_PAYMENTS)
+    for text in as_lines(rows).split(b"\n"):
+        producer.produce("noted", text, partition=0)
+    assert producer.flush(10) == 0
+    with sink.following(KafkaSource(servers, "noted")):
+        sink.wait(len(rows))
+    for name in ("note", "transaction_id"):
+        cells = [cell for batch in sink.batches for cell in batch.kept.get(name, [None] * len(batch.time))]
+        assert cells == [row[name] for row in rows]
 
 
 def test_a_message_that_is_no_event_and_an_offset_that_is_gone_stop_the_source(cluster):

@@ -35,7 +35,7 @@ def test_json_and_csv_in_the_words_of_the_table_are_the_same_batch():
         b'{"transaction_id":"t1","card_id":7,"merchant_id":7,"amount":9.5,"channel":"ecom","online":true,'
         b'"timestamp":"1970-01-02T00:00:00Z","is_fraud":1,"note":"x"}'
     )
-    gaps = b'{"src":8,"dst":"shop","time":86401}'
+    gaps = b'{"transaction_id":"t2","src":8,"dst":"shop","time":86401}'
     parsed = LineParser("x", "jsonl", TABLE).parse([line, gaps], 1)
     text = LineParser("x", "csv", TABLE)
     text.read_header(b"transaction_id,card_id,merchant_id,amount,channel,online,timestamp,label,note")

@@ -1,58 +1,103 @@
 """What a model makes of the columns of a batch, at the moment at which the batch is applied or scored.
 
-A journal keeps what was sent, perhaps to another model: a column that this one knows and the batch does not have is
-missing, one that this model does not know is ignored, and that is logged once.
+A journal keeps what was sent, perhaps to a model with other columns. A column that this one knows and the batch does
+not have is missing; one that was of another kind, or dropped, is read by the rules for files, and what does not fit is
+missing; one that this model does not know is ignored. The last two are logged once for each column.
 """
 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tapgnn.data.fitted_schema import FittedSchema
-from tapgnn.events import Columns
+from tapgnn.data.reading.values import convert_booleans, convert_categories, convert_numbers
+from tapgnn.errors import DataError, EventError
+from tapgnn.online.journal.cell_conversion import CONVERT, shown
 from tapgnn.online.journal.event_batch import EventBatch
 
 log = logging.getLogger(__name__)
 
+_BY_FILE_RULES: dict[str, Any] = {
+    "number": convert_numbers,
+    "boolean": convert_booleans,
+    "category": partial(convert_categories, typed=True),
+}
+
 
 class BatchFeatures:
-    """Features of batches by a fitted schema; `ignored` are the columns seen that it does not have."""
+    """Features of batches by a fitted schema.
+
+    ignored   the columns seen that it does not have
+    unfit     of columns seen that were of another kind, how many cells do not fit
+    """
 
     def __init__(self, table: FittedSchema) -> None:
         self.table = table
         self.ignored: list[str] = []
+        self.unfit: dict[str, int] = {}
+        schema = table.schema
+        self._not_taken = {*schema.dropped, schema.id}
         self._last: tuple[EventBatch, NDArray[np.float32] | None] | None = None
 
     def of(self, batch: EventBatch) -> NDArray[np.float32] | None:
         """Features [E, f] of a batch, None for a model without any; those of the latest batch are kept."""
         if self._last is None or self._last[0] is not batch:
-            self._last = batch, self.table.features(self._fitting(batch.columns), len(batch))
+            self._last = batch, self.table.features(self._fitting(batch), len(batch))
         return self._last[1]
 
-    def _fitting(self, columns: Columns) -> dict[str, NDArray[Any]]:
+    def _fitting(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
         """The columns that the schema has, each of its kind."""
         kinds = self.table.schema.columns
-        if not columns.keys() <= kinds.keys():
-            fresh = [name for name in columns if name not in kinds and name not in self.ignored]
-            if fresh:
-                self.ignored += fresh
-                log.warning("columns that the model does not know are ignored: %s", ", ".join(fresh))
-        return {
-            name: as_texts(column) if kinds[name] == "category" and column.dtype != object else column
-            for name, column in columns.items()
-            if name in kinds
-        }
+        others = (batch.columns.keys() - kinds.keys()) | (batch.kept.keys() - kinds.keys() - self._not_taken)
+        fresh = sorted(others.difference(self.ignored))
+        if fresh:
+            self.ignored += fresh
+            log.warning("columns that the model does not know are ignored: %s", ", ".join(fresh))
+        found = {}
+        for name, kind in kinds.items():
+            column = batch.columns.get(name)
+            if column is not None and kind == _kind(batch, name, column):
+                found[name] = column
+            elif column is not None or name in batch.kept:
+                found[name] = self._converted(name, kind, _cells(batch, name))
+        return found
+
+    def _converted(self, name: str, kind: str, cells: list[Any]) -> NDArray[Any]:
+        """Cells [E] as the kind that the schema has for their column; those that do not fit are missing."""
+        try:
+            return CONVERT[kind](name, cells)
+        except EventError:
+            pass
+        try:
+            column, good = _BY_FILE_RULES[kind](cells, name)
+        except DataError:
+            column, good = np.full(len(cells), None if kind == "category" else np.nan), np.zeros(len(cells), dtype=bool)
+        unfit = np.flatnonzero(~good)
+        if len(unfit):
+            if name not in self.unfit:
+                log.warning("%s: what is no %s is missing, such as %s", name, kind, shown(cells[unfit[0]]))
+            self.unfit[name] = self.unfit.get(name, 0) + len(unfit)
+            column[unfit] = None if kind == "category" else np.nan
+        return column  # type: ignore[no-any-return]
 
 
-def as_texts(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Numbers [E] as the texts that a file would have for them, None where missing."""
-    texts = np.empty(len(numbers), dtype=object)
-    texts[:] = [
-        None if value != value else str(int(value)) if value == int(value) else repr(value)
-        for value in numbers.tolist()
-    ]
-    return texts
+def _kind(batch: EventBatch, name: str, column: NDArray[Any]) -> str:
+    """The kind of a column when it was sent."""
+    return "category" if column.dtype == object else "boolean" if name in batch.booleans else "number"
+
+
+def _cells(batch: EventBatch, name: str) -> list[Any]:
+    """The cells [E] of a column as JSON has them; a number is written as briefly as it can be."""
+    if name in batch.kept:
+        return list(batch.kept[name])
+    cells = batch.columns[name].tolist()
+    if name in batch.booleans:
+        return [None if cell != cell else bool(cell) for cell in cells]
+    if batch.columns[name].dtype == object:
+        return list(cells)
+    return [None if cell != cell else int(cell) if cell.is_integer() else cell for cell in cells]

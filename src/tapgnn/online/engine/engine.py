@@ -15,24 +15,27 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-import numpy as np
+import torch
 
 from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError, JournalError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
+from tapgnn.online.engine.admission import MAX_HELD, Admission
 from tapgnn.online.engine.ingest import Outcome, Receipt, Request, Writer
+from tapgnn.online.engine.ingest_scoring import IngestScoring
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Late, Policy
 from tapgnn.online.engine.queries import Queries
 from tapgnn.online.engine.starting_point import StartingPoint
+from tapgnn.online.journal.backup import back_up
 from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.event_rows import Arriving, RowReader
 from tapgnn.online.journal.journal import Journal, open_journal
-from tapgnn.online.journal.record import Kind, Offset, Record
+from tapgnn.online.journal.record import Kind, Offset, Reached, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.online.journal.undo_and_migrate import is_mentioned, rewrite, without_event, without_node
 from tapgnn.threads import set_threads
@@ -49,14 +52,15 @@ class Engine(Queries):
     @classmethod
     def open(
         cls,
-        model: str | Path | TAPGNN,
+        model: str | Path | TAPGNN | StartingPoint,
         journal: str | Path | Journal,
         *,
         late: Late | None = None,
         lateness: float | None = None,
         hold_back: bool | None = None,
         ttl: float | None = None,
-        horizon: float = np.inf,
+        horizon: float | None = None,
+        max_held: int = MAX_HELD,
         checkpoint_every: int | None = None,
         threads: int = 1,
         start: Literal["saved", "empty"] = "saved",
@@ -66,18 +70,23 @@ class Engine(Queries):
 
         late, lateness, hold_back and ttl decide the state and are kept in the journal; None leaves them as they are
         there (for a new one 'reject', 0, True and no limit), another value holds from here on. horizon refuses events
-        that are further than this after the newest. checkpoint_every counts records; None weighs the cost of a
+        that are further than this after the newest; None allows a hundred times the length of the training log, and a
+        century where times are dates. max_held refuses batches after which more events would wait for later ones.
+        checkpoint_every counts records; None weighs the cost of a
         checkpoint against what it saves. start, for a new journal: begin with the state saved with the model, or with
         an empty one. verify reads the whole journal once, also the records before the checkpoint.
         """
         if checkpoint_every is not None and checkpoint_every < 1:
             raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
+        if max_held < 1:
+            raise ConfigError(f"max_held is a number of events, at least 1, not {max_held}")
         set_threads(threads)
         changes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = open_journal(journal)
         try:
             checkpoints = _restored(own, StartingPoint.of(model, own.metadata().get("start", start)), changes, verify)
-            writer = Writer(checkpoints, checkpoint_every, horizon)
+            config, schema = checkpoints.live.model.config, checkpoints.live.start.table.schema
+            writer = Writer(checkpoints, checkpoint_every, Admission.of(config, schema, horizon, max_held))
             before = writer.live.buffer.policy
             wanted = before.changed(**changes)
             if wanted != before:
@@ -105,6 +114,33 @@ class Engine(Queries):
             finally:
                 self._journal.close()
 
+    def recover(self) -> bool:
+        """Go on after a failure: connect to the journal again, and bring the state to where the journal ends.
+
+        That tells what became of a commit whose outcome was unknown. Gives whether the state had to be replayed from
+        the latest checkpoint. An error says what still fails; nothing is lost then, and it can be called again.
+        """
+        with self._writing:
+            self._check_open()
+            journal, writer = self._journal, self._writer
+            if journal.outcome_unknown or journal.connection_lost:
+                writer.broken = not journal.reopen() or writer.broken
+            journal.check_writable()
+            replayed = writer.broken or not writer.checkpoints.are_latest()
+            if replayed:
+                self._switch_to(_restored(journal, self._live.start, {}, verify=False))
+                writer.broken = False
+            else:
+                for record in journal.records(self._live.position + 1):
+                    writer.apply(record, self._live.read(record))
+            writer.refusal = None
+            return replayed
+
+    def ping(self) -> None:
+        """Ask the journal for a sign of life; an error, and `check_usable`, tell that there is none."""
+        self._check_open()
+        self._journal.ping()
+
     def observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> Receipt:
@@ -116,25 +152,25 @@ class Engine(Queries):
         EventError (LateEventError for one that is too late) that names the event; nothing has changed then. The same
         (producer, sequence) is taken once. offset is a (topic, partition, offset) kept in the same transaction.
         """
-        return self._take(Request(events, producer, sequence, offset)).receipt
+        return self._take(Request(events, producer, sequence, _reached(offset))).receipt
 
     def score_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
         """`observe`, and the probability [E] of each event, in the order given, from what came before its instant.
 
-        The scores of a duplicate are NaN, because the state has seen its events. An event that is merged late is
-        scored from the present.
+        The scores of a duplicate are those that were first given, or an AnswerGoneError where they are no longer kept.
+        An event that is merged late is scored from the present.
         """
-        outcome = self._take(Request(events, producer, sequence, offset, score=True))
-        return cast(Floats, outcome.probabilities), outcome.receipt
+        outcome = self._take(Request(events, producer, sequence, _reached(offset), score=True, told=True))
+        return outcome.given("probabilities"), outcome.receipt
 
     def classify_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
         """As `score_then_observe`, with the classifier's probability [E] of the rare label."""
-        outcome = self._take(Request(events, producer, sequence, offset, classify=True))
-        return cast(Floats, outcome.risks), outcome.receipt
+        outcome = self._take(Request(events, producer, sequence, _reached(offset), classify=True, told=True))
+        return outcome.given("risks"), outcome.receipt
 
     def observe_many(self, requests: Sequence[Request]) -> None:
         """Take in several batches, in order, with one commit; each is a record of its own, and refused by itself.
@@ -160,6 +196,15 @@ class Engine(Queries):
         with self._writing:
             self._check_open()
             self._writer.checkpoints.write()
+
+    def backup(self, path: str | Path | None = None) -> dict[str, Any]:
+        """Copy the journal to a file that does not exist, while batches are taken in; the copy is a journal.
+
+        Gives the place (beside the journal where none is named), the last position and the bytes of the copy. A journal
+        in PostgreSQL is copied by pg_dump instead.
+        """
+        self._check_open()
+        return back_up(self._journal, self._journal.copy_place if path is None else path)
 
     def retract(self, position: int, index: int) -> int:
         """Undo one event exactly: `index` counts the events of the batch at `position` as they were sent.
@@ -265,11 +310,11 @@ class Engine(Queries):
             }
 
     def check_usable(self) -> None:
-        """Raise the reason why no batch can be taken in until the engine is restarted, if there is one."""
+        """Raise the reason why no batch can be taken in until `recover` has succeeded, if there is one."""
         self._check_open()
         self._writer.check_usable()
-        if self._journal.connection_lost:
-            raise JournalError(f"{self._journal.name}: the connection was lost; restart when the database is back")
+        if self._writer.refusal is not None:
+            raise JournalError(self._writer.refusal)
 
     def state_digest(self) -> str:
         """The sha256 of all that was applied: ids, state rows, clock, counters, policy, held events."""
@@ -283,9 +328,17 @@ class Engine(Queries):
 
     def _rewrite(self, changed: list[Record]) -> None:
         """Let the live state of a changed journal take over, and wipe what was before."""
-        self._writer.checkpoints = rewrite(self._journal, self._live.start, changed)
-        self._live = self._writer.live = self._writer.checkpoints.live
+        self._switch_to(rewrite(self._journal, self._live.start, changed))
         self._journal.finish_wiping()
+
+    def _switch_to(self, checkpoints: Checkpoints) -> None:
+        """Let another live state, with its checkpoints, take over."""
+        self._writer.checkpoints = checkpoints
+        self._live = self._writer.live = checkpoints.live
+
+
+def _reached(offset: Offset | None) -> Reached:
+    return () if offset is None else (offset,)
 
 
 def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], verify: bool) -> Checkpoints:
@@ -305,8 +358,17 @@ def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], v
         journal.verify()
     checkpoints = Checkpoints(journal, _beginning(journal, start))
     checkpoints.restore()
-    for record in journal.records(checkpoints.live.position + 1):
-        checkpoints.live.apply(record)
+    live = checkpoints.live
+    journal.answers.clear()
+    for record in journal.records(live.position + 1):
+        batch = live.read(record)
+        scoring = IngestScoring.told(live, record, batch)
+        steps = live.steps(record, batch)
+        with torch.no_grad():
+            for _ in steps if scoring is None else scoring.along(steps):
+                pass
+        if scoring is not None:
+            journal.answers.add(record.position, scoring.answer)
     return checkpoints
 
 

@@ -12,11 +12,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
-import numpy as np
 import torch
 
 from tapgnn.errors import (
+    AnswerGoneError,
     ConfigError,
     EventError,
     JournalError,
@@ -24,16 +25,19 @@ from tapgnn.errors import (
     StateError,
     TapgnnError,
     UnavailableError,
+    advise,
 )
 from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
+from tapgnn.online.engine.admission import Admission
 from tapgnn.online.engine.ingest_scoring import IngestScoring, classifier_of
 from tapgnn.online.engine.node_ids import NodeIds
-from tapgnn.online.engine.reorder_buffer import ReorderBuffer
+from tapgnn.online.engine.reorder_buffer import ANY, ReorderBuffer
 from tapgnn.online.explain.moment import Moment
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import Arriving, RowReader
-from tapgnn.online.journal.record import Kind, Offset, Record
+from tapgnn.online.journal.kept_answers import MOST_EVENTS, Answer
+from tapgnn.online.journal.record import Kind, Reached, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 
 log = logging.getLogger(__name__)
@@ -63,18 +67,39 @@ class Receipt:
     clock: float
 
 
+class Stages(NamedTuple):
+    """When a batch went through the writer, as `time.perf_counter` has it; those of one commit share the first two."""
+
+    checked: float
+    committed: float
+    applying: float
+    applied: float
+
+
 @dataclass(frozen=True)
 class Outcome:
     """A receipt, and the scores [E] that the request asked for, from before the model learnt of the events.
 
-    The scores of a duplicate are NaN: the state has already seen its events. `moments` of the riskiest events, by their
-    place in the batch, are for explanations.
+    Those of a duplicate are the ones that were first given; None where they are not kept. `moments` of the riskiest
+    events, by their place in the batch, are for explanations. `stages` are those of a batch that is no duplicate.
     """
 
     receipt: Receipt
     probabilities: Floats | None = None
     risks: Floats | None = None
     moments: Mapping[int, Moment] = field(default_factory=dict)
+    stages: Stages | None = None
+
+    def given(self, name: Literal["probabilities", "risks"]) -> Floats:
+        """The scores or risks [E]; an error where those of a duplicate are not kept."""
+        found: Floats | None = getattr(self, name)
+        if found is None:
+            raise AnswerGoneError(
+                f"this batch was taken in before, at position {self.receipt.position}, and counts once; its scores are "
+                f"not kept: they are where it was scored then, for the latest {MOST_EVENTS:,} scored events, and until "
+                "an event of the batch is undone"
+            )
+        return found
 
 
 @dataclass(frozen=True)
@@ -82,29 +107,37 @@ class Request:
     """A batch to take in.
 
     score, classify   also give the probability, the risk, of each event
+    told              the sender is told these: they are kept for a repetition of the same sequence
     keep              of scored events, keep the moments of at least so many
+    reached           offsets of sources, kept in the same transaction
     answer            set as soon as the batch is applied or refused, before others of its commit are applied
     """
 
     events: Arriving
     producer: str | None = None
     sequence: int | None = None
-    offset: Offset | None = None
+    reached: Reached = ()
     score: bool = False
     classify: bool = False
     keep: int = 0
+    told: bool = False
     arrived: float = field(default_factory=time.perf_counter, compare=False)
     answer: Future[Outcome] = field(default_factory=Future, compare=False)
 
 
 class Writer:
-    """The one writer of a journal and its live state; the caller makes sure that one thread at a time is in it."""
+    """The one writer of a journal and its live state; the caller makes sure that one thread at a time is in it.
 
-    def __init__(self, checkpoints: Checkpoints, every: int | None, horizon: float) -> None:
+    refusal   why the journal could not take the latest batch, None where it could
+    broken    the state is half of what it was and half of what it was to be
+    """
+
+    def __init__(self, checkpoints: Checkpoints, every: int | None, admission: Admission = ANY) -> None:
         self.journal, self.live, self.checkpoints = checkpoints.journal, checkpoints.live, checkpoints
-        self.every, self.horizon = every, horizon
+        self.every, self.admission = every, admission
         self.duplicates = self.refused = 0
         self.checkpoint_error: str | None = None
+        self.refusal: str | None = None
         self.listeners: list[Callable[[Events, Trace], None]] = []
         self.broken = False
         schema = self.live.start.table.schema
@@ -127,18 +160,31 @@ class Writer:
         return self._receipt(record.position)
 
     def check_usable(self) -> None:
-        """Refuse to go on after a failure in the middle of a batch."""
-        if self.broken:
-            raise StateError("the engine failed while applying a batch; restart it, nothing in the journal is lost")
+        """Refuse to go on where the state or the journal has failed, until that has recovered."""
+        self.check_intact()
         self.journal.check_usable()
 
+    def check_intact(self) -> None:
+        """Refuse to use a state after a failure in the middle of a batch."""
+        if self.broken:
+            raise advise(
+                StateError,
+                "the engine failed while applying a batch, of which the journal has lost nothing",
+                "call recover(), or open it again, to replay the journal",
+                "start the command again, which replays the journal",
+                "the server recovers by itself; send the request again later",
+            )
+
     def apply(self, record: Record, batch: EventBatch | None, scoring: IngestScoring | None = None) -> None:
-        """Apply a journalled record, and score its events on the way."""
+        """Apply a journalled record, and score its events on the way; what its sender is told is kept."""
+        scoring = IngestScoring.told(self.live, record, batch) if scoring is None else scoring
         with self._all_or_broken(), self.live.lock, torch.no_grad():
             steps = self.live.steps(record, batch)
             for events, trace in steps if scoring is None else scoring.along(steps):
                 for listener in self.listeners:
                     listener(events, trace)
+        if scoring is not None and any(record.kind.told):
+            self.journal.answers.add(record.position, scoring.answer)
 
     def _take_group(self, requests: Sequence[Request]) -> Sequence[Request]:
         """Take requests in one commit; gives those that are left, from the first repetition within the commit on."""
@@ -167,42 +213,49 @@ class Writer:
     def _prepare(self, request: Request, forecast: ReorderBuffer) -> tuple[EventBatch, Record] | None:
         """Check a request against what will be; None for a duplicate, which is answered."""
         batch = self.rows.read(request.events)
-        record = Record(Kind.EVENTS, batch.payload(), request.producer, request.sequence, request.offset)
-        if request.classify:
-            classifier_of(self.live)
+        told = request.told and request.sequence is not None
+        kind = Kind.of_events(told and request.score, told and request.classify)
+        record = Record(kind, batch.payload(), request.producer, request.sequence, request.reached)
         earlier = self.journal.find(record.producer, record.sequence)
         if earlier is not None:
             _check_same(earlier, record, batch)
             self.duplicates += 1
-            unscored = np.full(len(batch), np.nan)
-            links, risks = (unscored if wanted else None for wanted in (request.score, request.classify))
-            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), links, risks))
+            answer = self.journal.answers.find(earlier.position) if request.told else Answer()
+            request.answer.set_result(Outcome(self._receipt(earlier.position, duplicate=True), *answer))
             return None
-        forecast.add(batch, self.horizon)
+        if request.classify:
+            classifier_of(self.live)
+        forecast.add(batch, self.admission)
         return batch, record
 
     def _commit(self, ready: Sequence[tuple[Request, EventBatch, Record]]) -> None:
         """Append what is ready in one transaction and apply it; what the journal cannot take, it takes nothing of."""
         # Where this ends early, some of it may be journalled and not applied.
+        checked = time.perf_counter()
         with self._all_or_broken():
             try:
                 records = self.journal.append([record for *_, record in ready])
+                self.refusal = None
             except JournalError as error:
                 unknown, reason = self.journal.outcome_unknown, str(error)
+                self.refusal = reason
                 for request, *_ in ready:
                     request.answer.set_exception(
                         OutcomeUnknownError(OUTCOME_UNKNOWN.format(reason)) if unknown else UnavailableError(reason)
                     )
                 return
+            committed = time.perf_counter()
             for record, (request, batch, _) in zip(records, ready, strict=True):
+                applying = time.perf_counter()
                 scored = request.score or request.classify
                 wanted = request.score, request.classify, request.keep
                 scoring = IngestScoring(self.live, batch, *wanted) if scored else None
                 late = self.live.buffer.late
                 self.apply(record, batch, scoring)
                 receipt = self._receipt(record.position, len(batch), late=self.live.buffer.late - late)
-                scores = (scoring.probabilities, scoring.risks, scoring.moments) if scoring is not None else ()
-                request.answer.set_result(Outcome(receipt, *scores))
+                stages = Stages(checked, committed, applying, time.perf_counter())
+                answer, moments = (Answer(), {}) if scoring is None else (scoring.answer, scoring.moments)
+                request.answer.set_result(Outcome(receipt, *answer, moments, stages))
 
     def _receipt(self, position: int, accepted: int = 0, duplicate: bool = False, late: int = 0) -> Receipt:
         return Receipt(position, accepted, duplicate, late, len(self.live.buffer), self.live.clock)

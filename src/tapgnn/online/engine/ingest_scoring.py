@@ -20,6 +20,8 @@ from tapgnn.model import EventClassifier, State, Trace
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.explain.moment import CopiedRows, Moment, StateRows
 from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.journal.kept_answers import Answer
+from tapgnn.online.journal.record import Record
 
 
 def probabilities(logits: Tensor) -> Floats:
@@ -45,6 +47,19 @@ class IngestScoring:
         self._unscored = np.ones(len(batch), dtype=bool)
         self.probabilities = np.full(len(batch), np.nan) if score else None
         self.risks = np.full(len(batch), np.nan) if classify else None
+
+    @classmethod
+    def told(cls, live: LiveState, record: Record, batch: EventBatch | None) -> IngestScoring | None:
+        """The scoring of a journalled batch whose sender was told of it, to be done again; None of any other record."""
+        scored, classified = record.kind.told
+        if batch is None or not (scored or classified) or (classified and live.start.classifier is None):
+            return None
+        return cls(live, batch, scored, classified)
+
+    @property
+    def answer(self) -> Answer:
+        """The scores and risks."""
+        return Answer(self.probabilities, self.risks)
 
     def along(self, steps: Iterator[tuple[Events, Trace]]) -> Iterator[tuple[Events, Trace]]:
         """The steps in which the batch is applied, which must all be taken; its events are scored meanwhile."""

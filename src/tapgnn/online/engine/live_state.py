@@ -60,7 +60,7 @@ class LiveState:
         self.state: State = start.load()
         self.state.admit(self.vocabulary)
         self.buffer = ReorderBuffer.empty(policy, self.state.clock, self.model.config.feature_width)
-        self.features, self.sent = BatchFeatures(start.table), SentBatches()
+        self.features, self.sent = BatchFeatures(start.table), SentBatches(start.table.schema.id)
         self.position = self.accepted = 0
         self.changed = np.zeros(len(self.state.statistics), dtype=bool)
         self._trace: Trace | None = None
@@ -123,7 +123,7 @@ class LiveState:
     def _columns(self, record: Record, batch: EventBatch, rows: Ints) -> dict[str, Any]:
         """The columns of a batch in the reorder buffer; `rows` are those of its ids."""
         features = self.features.of(batch)
-        if batch.columns:
+        if batch.columns or batch.kept:
             self.sent.add(record.position, batch)
         return {
             "src": rows[batch.src],

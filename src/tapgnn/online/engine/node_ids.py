@@ -25,7 +25,6 @@ class NodeIds:
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        self._prefixes = tuple(str(inside(["x"])[0])[:-1] for inside in (schema.internal_src, schema.internal_dst))
 
     def src(self, ids: Any) -> Any:
         """Sources as they are inside; one that is written so already stays."""
@@ -43,7 +42,9 @@ class NodeIds:
         """The side of a node by its id inside, src or dst; None where there is one space of ids."""
         if not self.schema.bipartite or not isinstance(name, str):
             return None
-        return next((role for role, mark in zip(SIDES, self._prefixes, strict=True) if name.startswith(mark)), None)
+        return next(
+            (role for role, mark in zip(SIDES, self.schema.prefixes, strict=True) if name.startswith(mark)), None
+        )
 
     def nodes(self, ids: Any, is_known: Callable[[Id], bool]) -> Any:
         """Nodes of either side as they are inside; a source where neither side has such a node."""

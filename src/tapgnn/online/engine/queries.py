@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 
-from tapgnn.errors import QueryError, StateError
+from tapgnn.errors import QueryError, StateError, advise
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import COUNT
@@ -68,7 +68,7 @@ class Queries:
         self._check_open()
         live = self._live
         with live.lock, torch.no_grad():
-            self._writer.check_usable()
+            self._writer.check_intact()
             try:
                 where = live.present(time)
             except BaseException:
@@ -131,7 +131,13 @@ class Queries:
 
     def _check_open(self) -> None:
         if self._closed:
-            raise StateError("the engine is closed; open it again")
+            raise advise(
+                StateError,
+                "the engine is closed",
+                "open it again",
+                "start the command again",
+                "the server is stopping or starting; send the request again later",
+            )
 
 
 def _destinations(live: LiveState) -> Ints:

@@ -7,12 +7,12 @@ are assigned lowest first, so that the rows depend only on the order in which no
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from tapgnn.events import Ints
-from tapgnn.vocabulary import Id, Vocabulary, hash_ids
+from tapgnn.vocabulary import Id, Vocabulary
 
 UNUSED = ""
 
@@ -69,8 +69,7 @@ class RecyclingVocabulary(Vocabulary):
             return len(self._ids) - 1
         row = heapq.heappop(self._free)
         self._ids[row] = name
-        if row < self._hashed:
-            self._hash[row : row + 1] = hash_ids([name])
+        self._is_hashed[row : row + 1] = False
         reused.append(row)
         return row
 
@@ -81,11 +80,10 @@ class RecyclingVocabulary(Vocabulary):
             self._ids[row] = UNUSED
             heapq.heappush(self._free, row)
 
-    def place(self, names: Mapping[int, Id], size: int) -> None:
-        """Put ids at new rows; rows in between, up to `size`, are free."""
-        for row in range(len(self._ids), size):
-            self._ids.append(names.get(row, UNUSED))
-            if row in names:
-                self._row[names[row]] = row
-            else:
-                heapq.heappush(self._free, row)
+    def place(self, names: Sequence[Id | None]) -> None:
+        """Put ids at the rows after the fixed ones; where there is none, the row is free."""
+        first = len(self._ids)
+        self._ids.extend(UNUSED if name is None else name for name in names)
+        self._row.update((name, row) for row, name in enumerate(names, first) if name is not None)
+        # Ascending, so that it is a heap already.
+        self._free.extend(row for row, name in enumerate(names, first) if name is None)

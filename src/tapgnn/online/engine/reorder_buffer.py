@@ -15,13 +15,15 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tapgnn.errors import EventError, LateEventError
+from tapgnn.errors import LateEventError
 from tapgnn.events import Bools, Events, Floats, Ints
+from tapgnn.online.engine.admission import Admission
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Vocabulary
 
 PendingColumns = NDArray[np.void]
+ANY = Admission()
 _ORDER = ("index", "position", "sequence", "producer", "time")
 
 
@@ -63,9 +65,9 @@ class ReorderBuffer:
         """[E] whether events of these times are too old to be absorbed at an instant of their own."""
         return time <= self.clock
 
-    def add(self, batch: EventBatch, horizon: float = np.inf, **columns: Any) -> PendingColumns:
+    def add(self, batch: EventBatch, admission: Admission = ANY, **columns: Any) -> PendingColumns:
         """Add a batch; gives the events to absorb now, in order. A batch that is refused changes nothing."""
-        late = self._check(batch, horizon)
+        late = self._check(batch, admission)
         self.insert(batch, **columns)
         self.late += late
         self.newest = float(batch.time.max(initial=self.newest))
@@ -111,22 +113,27 @@ class ReorderBuffer:
             self.clock = max(self.clock, float(released["time"][-1]))
         return released
 
-    def _check(self, batch: EventBatch, horizon: float) -> int:
-        """Refuse a batch with an event too late or too far ahead; gives the number of late events."""
+    def _check(self, batch: EventBatch, admission: Admission) -> int:
+        """Refuse a batch with an event too late or too far ahead, or too many that wait; gives how many are late."""
         late = np.flatnonzero(self.is_late(batch.time))
         if len(late) and self.policy.late != "merge":
             longer = "a longer lateness" if self.policy.late == "buffer" else "the late policy buffer with a lateness"
             raise LateEventError(
-                f"{batch.name(int(late[0]))} is not newer than the events already absorbed, up to {self.clock}; send "
-                f"events in order of time, or choose {longer}, or the late policy merge"
+                f"{batch.name(int(late[0]))} is not newer than the events already absorbed, up to {self.clock}; "
+                f"{admission.hint(float(batch.time[late[0]]), self.clock)}send events in order of time, or choose "
+                f"{longer}, or the late policy merge"
             )
-        if horizon < np.inf and np.isfinite(self.newest) and batch.time.max() > self.newest + horizon:
-            ahead = int(np.flatnonzero(batch.time > self.newest + horizon)[0])
-            raise EventError(
-                f"{batch.name(ahead)} is more than the horizon, {horizon}, after the newest event, {self.newest}; "
-                "check the sender's clock, or allow a larger horizon"
-            )
+        if len(batch):
+            admission.check_time(batch, self.newest)
+        if len(self) + len(batch) > admission.max_held:
+            admission.check_held(self._waiting_after(batch), self.policy.lateness)
         return len(late)
+
+    def _waiting_after(self, batch: EventBatch) -> int:
+        """How many events will wait once a batch is added."""
+        border = max(self.newest, float(batch.time.max())) - self.policy.lateness
+        times = np.concatenate([self.pending["time"], batch.time[~self.is_late(batch.time)]])
+        return int(np.count_nonzero(times >= border if self.policy.hold_back else times > border))
 
 
 def as_events(columns: PendingColumns, vocabulary: Vocabulary) -> Events:

@@ -1,7 +1,8 @@
 """The columns of events as they were sent, beside the events that the state absorbs.
 
-The reorder buffer holds what the model takes of an event. What was sent stays in its batch, which is kept as long as
-one of its events waits; position and index lead from the event to it.
+The reorder buffer holds what the model takes of an event. What was sent stays in its batch (of the columns that no
+model takes, the id of the event), which is kept as long as one of its events waits; position and index lead from the
+event to it.
 """
 
 from __future__ import annotations
@@ -19,13 +20,15 @@ from tapgnn.online.journal.event_batch import EventBatch
 class SentBatches:
     """Batches by their position in the journal."""
 
-    def __init__(self) -> None:
+    def __init__(self, id: str | None) -> None:
+        """`id` is the column that holds the id of the event."""
+        self._id = id
         self._batches: dict[int, EventBatch] = {}
         self._most = 64
 
     def add(self, position: int, batch: EventBatch) -> None:
         """Keep a batch."""
-        self._batches[position] = batch
+        self._batches[position] = batch.keeping(self._id)
 
     def forget_all_but(self, pending: Ints) -> None:
         """Drop batches without a pending event, when enough have gathered to be worth a look."""
@@ -55,7 +58,7 @@ class SentColumns(Mapping[str, NDArray[Any]]):
             yield batch, mine, index if batch.index is None else np.searchsorted(batch.index, index)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name for batch, *_ in self._parts() for name in batch.columns))
+        return iter(dict.fromkeys(name for batch, *_ in self._parts() for name in (*batch.columns, *batch.kept)))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -66,6 +69,8 @@ class SentColumns(Mapping[str, NDArray[Any]]):
         for batch, mine, rows in self._parts():
             if name in batch.columns:
                 cells[mine], found = batch.columns[name][rows], True
+            elif name in batch.kept:
+                cells[mine], found = [batch.kept[name][row] for row in rows.tolist()], True
         if not found:
             raise KeyError(name)
         return cells

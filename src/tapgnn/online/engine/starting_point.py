@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.model.files import SCHEMA, STATE, holds_file, load_state, read_file, refusing
 from tapgnn.online.journal.state_rows import hash_rows
 from tapgnn.unfold import SOURCE
-from tapgnn.vocabulary import Id
+from tapgnn.vocabulary import Id, Vocabulary
 
 STARTS = ("saved", "empty", "after")
 
@@ -50,8 +50,10 @@ class StartingPoint:
     _ready: State | None
 
     @classmethod
-    def of(cls, source: str | Path | TAPGNN, start: str = "saved") -> StartingPoint:
-        """From the folder of a saved model, or from a fitted one in memory."""
+    def of(cls, source: str | Path | TAPGNN | StartingPoint, start: str = "saved") -> StartingPoint:
+        """From the folder of a saved model, or from a fitted one in memory; one that is ready stays as it is."""
+        if isinstance(source, StartingPoint):
+            return source
         if start not in STARTS:
             raise ConfigError(f"start is one of {', '.join(STARTS)}, not {start!r}")
         pool: Ints | None = None
@@ -76,6 +78,16 @@ class StartingPoint:
             )
             return cls(own, start, digest, base, state.clock, pool, own_classifier, table, state.copy(), None)
         return cls(model, start, model_hash(source), base, state.clock, pool, classifier, table, Path(source), state)
+
+    def emptied(self) -> StartingPoint:
+        """The same weights under a model that knows no node, and an empty state."""
+        model = copy.copy(self.model)
+        model.vocabulary = Vocabulary()
+        state = model.empty_state()
+        return replace(
+            self, model=model, start="empty", base=_hash_state(state), clock=state.clock, candidates=None,
+            source=state, _ready=None,
+        )  # fmt: skip
 
     def load(self) -> State:
         """The state before the journal's first record, as a copy; a saved one is read again rather than kept."""

@@ -62,7 +62,7 @@ def _fact(name: str, config: Config) -> KnownFact:
     if name in PAIR_WORDS:
         return KnownFact(PAIR_WORDS[name], PAIR, _value_of(name.removeprefix("pair_"), config))
     if name.startswith("walks_"):
-        return KnownFact(f"likeness of the neighbourhoods ({int(name.removeprefix('walks_')) + 1})", PAIR, float)
+        return KnownFact(f"similarity of the neighbourhoods ({int(name.removeprefix('walks_')) + 1})", PAIR, float)
     end = next(end for end in ENDS if name.startswith(end))
     kind, role = name.removeprefix(end), ""
     for suffix, words in ROLES.items():

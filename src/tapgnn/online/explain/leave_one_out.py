@@ -22,7 +22,7 @@ from tapgnn.model import Model
 from tapgnn.model.features.node_statistics import COUNT, LAST, RECENT, SEEN, both_roles, recent_counts
 from tapgnn.online.explain.event_window import Excerpt
 from tapgnn.online.explain.moment import CopiedRows, StateRows
-from tapgnn.online.explain.partners_without import Meetings, partners_without
+from tapgnn.online.explain.partners_without import FORGOTTEN, ReceivedMessages, partners_without
 from tapgnn.vocabulary import Id
 
 
@@ -48,7 +48,7 @@ class NodeHistory:
             return
         event, role = self.messages.event.numpy(), self.messages.role.numpy()
         others = np.where(role == 0, history.dst[event], history.src[event])
-        self.meetings = Meetings.of(event, role, self.time.numpy(), self.seen.numpy(), others)
+        self.meetings = ReceivedMessages.of(event, role, self.time.numpy(), self.seen.numpy(), others)
         self.peak = self.kernel.find_peak(self._last_sums(kept), self.messages)
         self.now = self._clock(self.statistics)
         self.part = self._added(self.now)
@@ -77,7 +77,7 @@ class NodeHistory:
 
     def _last_sums(self, kept: StateRows) -> Tensor:
         """The last layer's part of a row of sums."""
-        return kept.sums[0, kept.sums.shape[1] - self.kernel.state_width :]
+        return kept.sums[0, kept.sums.shape[1] - self.kernel.state_width :].double()
 
     def _in_spans(self, time: Tensor, seen: Tensor) -> Tensor:
         """[..., 2] moments on both clocks, in spans of the model."""
@@ -181,7 +181,10 @@ class NodeHistory:
         then = self._clock(statistics)
         if bool((then < self.now).any()):
             fresh = self._added(then)[others].sum(dim=0)
-            left[event] = fresh + self._decay(self.older, then - self.now)
+            growth = self._decay(torch.ones_like(self.older), then - self.now)
+            fits = growth < np.exp(FORGOTTEN)
+            left[event] = fresh + torch.where(fits, self.older * growth, 0.0)
+            known = known and (len(self.messages) == int(both_roles(self.statistics, COUNT).sum()) or bool(fits.all()))
         return known
 
     def finish_read(self, read: Tensor) -> Tensor:

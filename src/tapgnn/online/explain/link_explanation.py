@@ -59,8 +59,7 @@ def strongest_causes(
     share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
     order = np.argsort(-np.abs(effect), kind="stable")[:limit]
     parts = np.full(len(effect), None) if embedding is None else embedding.numpy()
-    cells = np.empty(len(effect), dtype=object)
-    cells[:] = [dict(zip(names, map(plain_cell, row), strict=True)) for row in history.cells]
+    cells = np.array([dict(zip(names, map(plain_cell, row), strict=True)) for row in history.cells], dtype=object)
     columns = (history.src, history.dst, history.time, effect, share, parts, without, exact.numpy(), cells)
     return [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
 

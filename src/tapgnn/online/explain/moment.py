@@ -17,7 +17,7 @@ from torch import Tensor
 from tapgnn.compiled.row_lookup import rows_of
 from tapgnn.events import Floats, Ints
 from tapgnn.model import Model, State, Trace
-from tapgnn.model.state import Asked
+from tapgnn.model.state import QueryInputs
 from tapgnn.online.explain.event_window import Excerpt, Window
 from tapgnn.vocabulary import Id
 
@@ -49,10 +49,10 @@ class CopiedRows(NamedTuple):
         """The same query `count` times."""
         return CopiedRows(*(column.repeat_interleave(count, dim=0) for column in self))
 
-    def with_right(self, right: CopiedRows) -> Asked:
+    def with_right(self, right: CopiedRows) -> QueryInputs:
         """Queries of the left ends and then those of the right ends."""
         node, time, seen, *tables = map(torch.cat, zip(self, right, strict=True))
-        return Asked(node, time, seen, *map(rows_of, tables))
+        return QueryInputs(node, time, seen, *map(rows_of, tables))
 
 
 class StateRows(NamedTuple):

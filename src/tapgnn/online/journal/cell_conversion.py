@@ -4,10 +4,12 @@ ids         strings and integers
 numbers     float64, NaN where missing
 categories  strings, None where missing; a number or a boolean is the text that a file would have for it
 booleans    1 or 0 in float64, NaN where missing
+kept        of columns that no model takes: as they came, in the types of JSON, None where missing
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -144,6 +146,25 @@ def _plain_text(name: str, value: Any, row: int) -> str | None:
     if type(plain) in (int, float) and abs(plain) < 2**63:
         return repr(plain)
     raise EventError(f"row {row}: {name} {shown(plain)} is not a string or a number; send one, or null if missing")
+
+
+def kept_cells(cells: Any) -> list[Any]:
+    """Cells [E] of any kind as JSON has them, None where missing; dates are ISO texts."""
+    given = cells.tolist() if isinstance(cells, np.ndarray) else list(cells)
+    return given if {*map(type, given)} <= {str, int, bool, type(None)} else list(map(_kept_cell, given))
+
+
+def _kept_cell(value: Any) -> Any:
+    plain = value.item() if isinstance(value, np.generic) else value
+    if isinstance(plain, (str, int)):
+        return plain
+    if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
+        return None
+    if isinstance(plain, float):
+        return plain if plain == plain else None
+    if isinstance(plain, (Mapping, list, tuple)):
+        return json.loads(json.dumps(plain, default=str))
+    return plain.isoformat() if hasattr(plain, "isoformat") else str(plain)
 
 
 CONVERT: dict[str, Callable[[str, Any], NDArray[Any]]] = {

@@ -1,21 +1,24 @@
 """A batch: events that arrive together, checked, in the order in which they were sent, and their bytes in a journal.
 
-A batch holds what was sent, in the words of the table: numbers as they are, categories as texts, gaps as gaps. What a
-model makes of them is computed when the batch is applied, so that a journal can be replayed into a model with other
-columns. The ids are numbered within the batch, so that a batch means the same whatever else the journal holds. An event
-keeps its index in the batch for good: where others were taken out, `index` says which are left.
+A batch holds what was sent, in the words of the table: numbers as they are, categories as texts, gaps as gaps, and the
+id of the event and the columns that the model drops, cell by cell. What a model makes of them is computed when the
+batch is applied, so that a journal can be replayed into a model with other columns. The ids are numbered within the
+batch, so that a batch means the same whatever else the journal holds. An event keeps its index in the batch for good:
+where others were taken out, `index` says which are left.
 
-    tgb2   header, a JSON list [ids, [[name, null or the texts of a category], ...]], then time, src, dst, the columns
-           (<f8, or codes of the texts, 0 where missing), labels and index
-    tgb1   the format before: features [E, f] in float32 instead of columns, which are read as f0, f1, ...
+    tgb3   header, a JSON list [ids, columns, kept], then time, src, dst, the columns (<f8, or codes of the texts, 0
+           where missing), labels and index. columns: [name, null for a number, true for a boolean, or the texts of a
+           category]; kept: [name, cells]
+    tgb2   before: no kept columns, and booleans are numbers
+    tgb1   before that: features [E, f] in float32 instead of columns, which are read as f0, f1, ...
 """
 
 from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +26,11 @@ from numpy.typing import NDArray
 
 from tapgnn.errors import JournalError
 from tapgnn.events import Columns, Floats, Ints
-from tapgnn.online.journal.record import Kind, Record
+from tapgnn.online.journal.record import Record
 from tapgnn.vocabulary import Id
 
 _HEADER = struct.Struct("<4sIIIHBB")
-_MAGIC, _BEFORE = b"tgb2", b"tgb1"
+_MAGIC, _UNKEPT, _PLAIN = b"tgb3", b"tgb2", b"tgb1"
 _NUMBERS = {1: "<u1", 2: "<u2", 4: "<u4"}
 _LABELS, _INDEX = 1, 2
 
@@ -38,6 +41,9 @@ class EventBatch:
 
     Columns are as in `Events`: numbers [E] in float64, NaN where missing, or categories [E], strings or None. One that
     is missing in every event is left out, and the others are in order of their names.
+
+    booleans   the columns whose 1 and 0 stand for true and false
+    kept       the id of the event and dropped columns by name: cells [E] as JSON has them, None where missing
     """
 
     ids: Sequence[Id]
@@ -47,6 +53,8 @@ class EventBatch:
     columns: Columns = field(default_factory=dict)
     labels: Ints | None = None
     index: Ints | None = None
+    booleans: frozenset[str] = frozenset()
+    kept: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.time)
@@ -54,6 +62,13 @@ class EventBatch:
     def sent_index(self) -> Ints:
         """[E] the index of each event in the batch as it was sent."""
         return np.arange(len(self)) if self.index is None else self.index
+
+    def size_in_memory(self) -> int:
+        """About the bytes that the batch takes: its arrays, and each of its texts once."""
+        cells = [self.ids, *(column for column in self.columns.values() if column.dtype == object), *self.kept.values()]
+        texts = sum(len(text) for column in cells for text in {*map(str, column)})
+        arrays = (self.src, self.dst, self.time, *self.columns.values())
+        return texts + sum(array.nbytes for array in arrays)
 
     def name(self, row: int) -> str:
         """An event as it is named in messages."""
@@ -65,31 +80,39 @@ class EventBatch:
         ids, src, dst = renumbered(self.ids, self.src[rows], self.dst[rows])
         columns = {name: column[rows] for name, column in self.columns.items()}
         labels = None if self.labels is None else self.labels[rows]
-        return EventBatch(ids, src, dst, self.time[rows], columns, labels, self.sent_index()[rows])
+        left = np.arange(len(self))[rows].tolist()
+        kept = {name: [cells[row] for row in left] for name, cells in self.kept.items()}
+        return EventBatch(ids, src, dst, self.time[rows], columns, labels, self.sent_index()[rows], self.booleans, kept)
+
+    def keeping(self, name: str | None) -> EventBatch:
+        """The batch with only this one of the columns that no model takes."""
+        if self.kept.keys() <= {name}:
+            return self
+        return replace(self, kept={own: cells for own, cells in self.kept.items() if own == name})
 
     def payload(self) -> bytes:
         """The bytes of the batch; the same batch has the same bytes."""
         size = _width(len(self.ids))
         parts: list[NDArray[Any]] = [self.time.astype("<f8")]
         parts += [ends.astype(_NUMBERS[size]) for ends in (self.src, self.dst)]
-        named: list[tuple[str, list[str] | None]] = []
+        named: list[tuple[str, list[str] | bool | None]] = []
         for name, column in self.columns.items():
             texts, codes = _coded(column) if column.dtype == object else (None, column.astype("<f8"))
-            named.append((name, texts))
+            named.append((name, True if name in self.booleans else texts))
             parts.append(codes)
         parts += [column.astype("<i8") for column in (self.labels, self.index) if column is not None]
-        text = json.dumps([list(self.ids), named], separators=(",", ":")).encode()
+        text = json.dumps([list(self.ids), named, list(self.kept.items())], separators=(",", ":")).encode()
         flags = (_LABELS if self.labels is not None else 0) | (_INDEX if self.index is not None else 0)
         header = _HEADER.pack(_MAGIC, len(self), len(self.ids), len(text), len(named), size, flags)
         return b"".join([header, text, *(part.tobytes() for part in parts)])
 
     @classmethod
     def read(cls, payload: bytes) -> EventBatch:
-        """What `payload` wrote, now or in the format before."""
+        """What `payload` wrote, now or in a format before."""
         try:
             header = _HEADER.unpack_from(payload)
             text = json.loads(payload[_HEADER.size : _HEADER.size + header[3]])
-            read = {_MAGIC: _read_columns, _BEFORE: _read_features}[header[0]]
+            read = {_MAGIC: _read_columns, _UNKEPT: _read_columns, _PLAIN: _read_features}[header[0]]
             reader = _Reader(payload, header)
             found = read(reader, text, header)
         except (struct.error, ValueError, KeyError, TypeError, IndexError) as error:
@@ -101,21 +124,25 @@ class EventBatch:
     def is_same(self, payload: bytes) -> bool:
         """Whether the bytes of an earlier batch hold these very events.
 
-        Columns that only one of the two has are not compared: a journal may have moved to a model with other columns
-        in the meantime.
+        Columns that only one of the two has, or that have become of another kind, are not compared: a journal may have
+        moved to a model with other columns in the meantime.
         """
         earlier = EventBatch.read(payload)
-        common = [name for name in self.columns if name in earlier.columns]
-        # The format before kept numbers in float32.
-        kind = "<f4" if payload.startswith(_BEFORE) else "<f8"
+        common = [name for name in self.kept if name in earlier.kept]
+        for name, column in self.columns.items():
+            if name in earlier.columns and column.dtype == earlier.columns[name].dtype:
+                common.append(name)
+        # The first format kept numbers in float32.
+        kind = "<f4" if payload.startswith(_PLAIN) else "<f8"
         return self._restricted(common, kind).payload() == earlier._restricted(common, kind).payload()
 
     def _restricted(self, names: Sequence[str], kind: str) -> EventBatch:
         """The batch with these columns only, their numbers rounded to a type, and ids in order of appearance."""
         ids, src, dst = renumbered(self.ids, self.src, self.dst)
-        columns = {name: self.columns[name] for name in names}
+        columns = {name: self.columns[name] for name in names if name in self.columns}
         rounded = {name: cells if cells.dtype == object else cells.astype(kind) for name, cells in columns.items()}
-        return EventBatch(ids, src, dst, self.time, rounded, self.labels, self.index)
+        kept = {name: self.kept[name] for name in names if name in self.kept}
+        return EventBatch(ids, src, dst, self.time, rounded, self.labels, self.index, kept=kept)
 
 
 class _Reader:
@@ -145,19 +172,21 @@ class _Reader:
 
 
 def _read_columns(reader: _Reader, text: Any, header: tuple[Any, ...]) -> EventBatch:
-    ids, named = text
-    if len(named) != header[4]:
-        raise ValueError("the number of columns is wrong")
+    ids, named, *more = text
+    kept: dict[str, list[Any]] = dict(*more)
+    if len(named) != header[4] or any(len(cells) != header[1] for cells in kept.values()):
+        raise ValueError("the number of columns or of their cells is wrong")
     time, src, dst = reader.event()
     columns: dict[str, NDArray[Any]] = {}
     for name, texts in named:
-        if texts is None:
+        if texts is None or texts is True:
             columns[name] = reader.take("<f8").astype(np.float64)
         else:
             known = np.empty(len(texts) + 1, dtype=object)
             known[1:] = texts
             columns[name] = known[reader.take(_NUMBERS[_width(len(known))])]
-    return EventBatch(ids, src, dst, time, columns, *reader.rest())
+    booleans = frozenset(name for name, texts in named if texts is True)
+    return EventBatch(ids, src, dst, time, columns, *reader.rest(), booleans, kept)
 
 
 def _read_features(reader: _Reader, ids: Any, header: tuple[Any, ...]) -> EventBatch:
@@ -174,9 +203,9 @@ def feature_columns(features: NDArray[Any]) -> dict[str, NDArray[Any]]:
             sorted((f"f{place}", place) for place in range(features.shape[1]))}  # fmt: skip
 
 
-def plain_cell(value: Any) -> float | str | None:
+def plain_cell(value: Any) -> Any:
     """A cell of a column as JSON has it."""
-    return None if value is None or value != value else value if isinstance(value, str) else float(value)
+    return None if value is None or value != value else float(value) if isinstance(value, np.floating) else value
 
 
 def _width(count: int) -> int:
@@ -203,4 +232,4 @@ def renumbered(ids: Sequence[Id], src: Ints, dst: Ints) -> tuple[list[Id], Ints,
 
 def batch_in(record: Record) -> EventBatch | None:
     """The events of a record, None for a record of another kind."""
-    return EventBatch.read(record.payload) if record.kind == Kind.EVENTS else None
+    return EventBatch.read(record.payload) if record.kind.holds_events else None

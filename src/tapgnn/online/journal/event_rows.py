@@ -1,16 +1,17 @@
 """Rows in the words of a table -> a batch of events, checked as a whole.
 
-A row has the columns of the table by their own names; `src`, `dst`, `time` and `label` stand for the columns with these
-roles whatever they are called, and `features` for the numbers f0, f1, ... of a model that was fitted on plain features.
-A column that is left out or null is missing. Anything else that does not fit is an EventError that names the row and
-the field, and nothing of the batch is taken. With a bipartite schema, the ids become those of two sides.
+A row has the columns of the table by their own names; `src`, `dst`, `time` and `label` stand for the columns with
+these roles whatever they are called, and `features` for the numbers f0, f1, ... of a model that was fitted on plain
+features. A column that is left out or null is missing. The event's id and the columns that the schema drops are kept
+as they came. Anything else that does not fit is an EventError that names the row and the field, and nothing of the
+batch is taken. With a bipartite schema, the ids become those of two sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from tapgnn.data.fitted_schema import columns_of
 from tapgnn.data.reading.cells import is_unicode
 from tapgnn.data.reading.clock import Clock
+from tapgnn.data.reading.typed_rows import TypedRows
 from tapgnn.data.reading.values import convert_labels
 from tapgnn.data.schema import Schema
 from tapgnn.errors import EventError
@@ -30,6 +32,7 @@ from tapgnn.online.journal.cell_conversion import (
     holds_only,
     id_fault,
     is_missing,
+    kept_cells,
     numbered_ids,
     shown,
     sized_cells,
@@ -48,11 +51,20 @@ SHOWN = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class FieldsByRole(NamedTuple):
+    """Cells of `roles` (src, dst, time, label, features), of `columns` by name, and of columns `kept` as they came."""
+
+    roles: dict[str, Any]
+    columns: dict[str, Any]
+    kept: dict[str, Any]
+
+
 class EventFields:
     """The fields of an event by the names of a schema, and what each of them is.
 
     known      field -> src, dst, time, label, id, column, features, or dropped
-    columns    the columns that are plain features, f0, f1, ...; None for any other table
+    features   the columns that are plain features, f0, f1, ...; None for any other table
+    kept       the fields that no model takes and a journal keeps: the event's id and dropped columns
     """
 
     def __init__(self, schema: Schema) -> None:
@@ -68,6 +80,7 @@ class EventFields:
         if self.features is not None:
             known.setdefault("features", "features")
         self.known = known
+        self.kept = tuple(name for name, role in known.items() if role in ("id", "dropped"))
 
     def called(self, role: str) -> str:
         """The field of a role as the table calls it."""
@@ -79,19 +92,20 @@ class EventFields:
         fields = ", ".join(name if len(name) <= 80 else f"{name[:80]}..." for name in listed)
         return EventError(f"{where}: {shown(str(name))} is unknown; the fields of an event are {fields}")
 
-    def by_role(self, cells: Mapping[Any, Any], where: str = "the batch") -> tuple[dict[str, Any], dict[str, Any]]:
-        """The cells of each role, and those of each column; a field that is unknown or given twice is an error."""
+    def by_role(self, cells: Mapping[Any, Any], where: str = "the batch") -> FieldsByRole:
+        """The cells of the fields of an event; a field that is unknown or given twice is an error."""
         roles: dict[str, Any] = {}
         columns: dict[str, Any] = {}
+        kept: dict[str, Any] = {}
         for name, values in cells.items():
             role = self.known.get(name)
             if role is None:
                 raise self.unknown(name, where)
-            if role == "column":
-                columns[name] = values
+            if role in ("column", "id", "dropped"):
+                (columns if role == "column" else kept)[name] = values
             elif role in roles:
                 raise EventError(f"{where}: {name!r} and {self.called(role)!r} are the same field; give one of them")
-            elif role != "dropped":
+            else:
                 roles[role] = values
         for role in ("src", "dst", "time"):
             if roles.get(role) is None:
@@ -99,7 +113,7 @@ class EventFields:
                     f"{where}: {self.called(role)!r} is missing; an event has "
                     f"{', '.join(self.called(role) for role in ('src', 'dst', 'time'))}"
                 )
-        return roles, columns
+        return FieldsByRole(roles, columns, kept)
 
 
 class RowReader:
@@ -115,12 +129,12 @@ class RowReader:
         if isinstance(events, EventBatch):
             return events
         if isinstance(events, Events):
-            return self._checked(self._from_events(events))
+            return self._from_events(events)
         return self.from_columns(self._columns(events))
 
     def from_columns(self, cells: Mapping[str, Any]) -> EventBatch:
         """Events from columns of equal length by field; those that are None are missing."""
-        roles, columns = self.fields.by_role(cells)
+        roles, columns, kept = self.fields.by_role(cells)
         time = self._times(roles["time"])
         size = len(time)
         if size == 0:
@@ -133,14 +147,27 @@ class RowReader:
             columns |= self._features(sized_cells("features", roles["features"], size))
         sized = {name: None if cells is None else sized_cells(name, cells, size) for name, cells in columns.items()}
         labels = None if roles.get("label") is None else self._labels(roles["label"], size)
-        return self._checked(EventBatch(*ids, time, self._converted(sized), labels))
+        kept = {name: sized_cells(name, cells, size) for name, cells in kept.items() if cells is not None}
+        return self._batch(ids, time, labels, self._converted(sized), kept)
 
-    def from_typed(
-        self, src: Any, dst: Any, time: Floats, labels: Ints | None, columns: Mapping[str, NDArray[Any]]
+    def from_typed(self, rows: TypedRows, kept: Mapping[str, Any]) -> EventBatch:
+        """Events from rows as the readers of files convert them, with ids as they are inside, and other columns."""
+        src, dst = (numbered_ids(self.fields.called(end), getattr(rows, end)) for end in ("src", "dst"))
+        return self._batch(_merged(src, dst), rows.time, _known(rows.labels), self._converted(rows.columns), kept)
+
+    def _batch(
+        self,
+        ends: tuple[Sequence[Id], Ints, Ints],
+        time: Floats,
+        labels: Ints | None,
+        columns: dict[str, NDArray[Any]],
+        kept: Mapping[str, Any],
     ) -> EventBatch:
-        """Events from columns as the readers of files convert them, with ids as they are inside."""
-        ids = _merged(numbered_ids(self.fields.called("src"), src), numbered_ids(self.fields.called("dst"), dst))
-        return self._checked(EventBatch(*ids, time, self._converted(columns), _known(labels)))
+        """A batch of columns of their kinds and of others that are kept as they came, in order of their names."""
+        booleans = frozenset(name for name in columns if self.schema.columns[name] == "boolean")
+        plain = {name: kept_cells(kept[name]) for name in sorted(kept)}
+        known = {name: cells for name, cells in plain.items() if cells.count(None) < len(cells)}
+        return self._checked(EventBatch(*ends, time, columns, labels, None, booleans, known))
 
     def _converted(self, columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         """Columns by name, each of its kind, in order of their names; without those that are missing throughout."""
@@ -177,7 +204,8 @@ class RowReader:
                 raise EventError(f"row {row}: {fault}; send a short name or a hash of it")
         known = {name: cells for name, cells in columns_of(log).items() if name in self.schema.columns}
         columns = self._converted({name: cells for name, cells in known.items() if not is_missing(cells)})
-        return EventBatch(ids, src, dst, log.time, columns, _known(log.labels))
+        kept = {name: log.columns[name] for name in self.fields.kept if name in log.columns}
+        return self._batch((ids, src, dst), log.time, _known(log.labels), columns, kept)
 
     def _columns(self, events: Any) -> Mapping[str, Any]:
         """Columns from a frame, a mapping of columns, a mapping that is one row, one row, or several rows."""
@@ -185,8 +213,8 @@ class RowReader:
         if frame is not None:
             return frame
         if isinstance(events, Mapping):
-            roles, _ = self.fields.by_role(events)
-            return {name: [value] for name, value in events.items()} if _is_value(roles["time"]) else events
+            time = self.fields.by_role(events).roles["time"]
+            return {name: [value] for name, value in events.items()} if _is_value(time) else events
         if isinstance(events, (str, bytes)) or not isinstance(events, Iterable):
             raise EventError(f"expected rows of events, a frame or a mapping of columns, not {shown(events)}")
         rows = list(events)

@@ -1,4 +1,4 @@
-"""What a journal holds: records, in order, and the rows of nodes in a checkpoint; each with its checksum.
+"""What a journal holds: records, in order, and the rows of nodes in a checkpoint, in blocks; each with its checksum.
 
 A record's checksum covers its position, so that swapped rows are detected too.
 """
@@ -14,33 +14,67 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tapgnn.errors import ConfigError
+from tapgnn.events import Ints
 from tapgnn.vocabulary import Id
 
 Offset = tuple[str, int, int]
+Reached = tuple[Offset, ...]
 NAME_LENGTH = 1_000
 
 
 class Kind(IntEnum):
-    """What a record means: a batch of events, the closing of all held instants, or a new policy."""
+    """What a record means: the closing of all held instants, a new policy, or a batch of events.
+
+    The kind of a batch also says what its sender was told of it: nothing, scores of links, risks, or both.
+    """
 
     EVENTS = 1
     FLUSH = 2
     POLICY = 3
+    SCORED = 4
+    CLASSIFIED = 5
+    SCORED_AND_CLASSIFIED = 6
+
+    @classmethod
+    def of_events(cls, scored: bool, classified: bool) -> Kind:
+        """The kind of a batch whose sender is told these."""
+        return next(kind for kind, told in _TOLD.items() if told == (scored, classified))
+
+    @property
+    def holds_events(self) -> bool:
+        """Whether the record is a batch."""
+        return self in _TOLD
+
+    @property
+    def told(self) -> tuple[bool, bool]:
+        """Whether the sender of a batch was told scores, and risks."""
+        return _TOLD.get(self, (False, False))
+
+
+_TOLD = {
+    Kind.EVENTS: (False, False),
+    Kind.SCORED: (True, False),
+    Kind.CLASSIFIED: (False, True),
+    Kind.SCORED_AND_CLASSIFIED: (True, True),
+}
 
 
 @dataclass(frozen=True)
 class Record:
     """One row of the log: who sent it under which number, and its position, counted from 1 (0 before it is appended).
 
-    offset is how far a source was read, kept in the transaction that appends the record, and no part of it.
+    reached is how far sources were read, kept in the transaction that appends the record, and no part of it.
     """
 
     kind: Kind
     payload: bytes
     producer: str | None = None
     sequence: int | None = None
-    offset: Offset | None = None
+    reached: Reached = ()
     position: int = 0
 
     def __post_init__(self) -> None:
@@ -49,11 +83,10 @@ class Record:
         if self.producer is not None:
             _check_name("producer", self.producer)
             _check_number("sequence", self.sequence)
-        if self.offset is not None:
-            topic, partition, reached = self.offset
+        for topic, partition, offset in self.reached:
             _check_name("topic", topic)
             _check_number("partition", partition)
-            _check_number("offset", reached)
+            _check_number("offset", offset)
 
     def checksum(self) -> bytes:
         """16 bytes over all of it."""
@@ -63,40 +96,79 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Node:
-    """A node in a checkpoint: its row, its id (None where the model itself knows it), and its numbers."""
+class CheckpointBlock:
+    """Nodes in a checkpoint, written together; a block with a higher number has the newer rows.
 
-    row: int
-    id: Id | None
-    data: bytes | memoryview
+    rows [n] are those of the nodes, ids [n] their ids (None where the model itself knows them) and data [n, w] their
+    numbers as bytes; gone are rows that no longer have a node.
+    """
 
-    def text(self) -> str | None:
-        """The id as JSON, which tells 7 from '7'."""
-        return None if self.id is None else json.dumps(self.id)
+    number: int
+    rows: Ints
+    gone: Ints
+    ids: Sequence[Id | None]
+    data: NDArray[np.uint8]
 
-    def checksum(self) -> int:
-        """32 bits over all of it."""
-        return zlib.crc32(self.data, zlib.crc32(f"{self.row} {self.text()}".encode()))
+    def columns(self) -> tuple[int, bytes, bytes, str, memoryview]:
+        """Number, rows, gone, ids as JSON, which tells 7 from '7', and data."""
+        rows, gone = (rows.astype("<i8").tobytes() for rows in (self.rows, self.gone))
+        return self.number, rows, gone, json.dumps(list(self.ids)), self.data.reshape(-1).data
 
 
 def read_record(row: Sequence[Any]) -> Record | None:
     """The record in a row (position, kind, producer, sequence, payload, checksum) of any content; None if damaged."""
     position, kind, producer, sequence, payload, checksum = row
     try:
-        record = Record(Kind(kind), bytes(payload), producer, sequence, None, position)
+        record = Record(Kind(kind), bytes(payload), producer, sequence, (), position)
         return record if record.checksum() == bytes(checksum) else None
     except (TypeError, ValueError, struct.error):
         return None
 
 
-def read_node(row: Sequence[Any]) -> Node | None:
-    """The node in a row (row, id, data, checksum) of any content; None if damaged."""
-    place, name, data, checksum = row
+def block_checksum(number: int, rows: bytes, gone: bytes, ids: str, data: bytes | memoryview) -> int:
+    """32 bits over all of a block."""
+    head = f"{number} {len(rows)} {len(gone)} {ids}".encode()
+    return zlib.crc32(data, zlib.crc32(gone, zlib.crc32(rows, zlib.crc32(head))))
+
+
+def read_block(row: Sequence[Any]) -> CheckpointBlock | None:
+    """The block in a row (number, rows, gone, ids, data, checksum) of any content; None if damaged."""
+    number, rows, gone, ids, data, checksum = row
     try:
-        node = Node(place, None if name is None else json.loads(name), bytes(data))
-        return node if node.text() == name and node.checksum() == checksum else None
+        if block_checksum(number, rows, gone, ids, data) != checksum:
+            return None
+        places, left = (np.frombuffer(held, "<i8").astype(np.int64) for held in (rows, gone))
+        names = json.loads(ids)
+        return (
+            CheckpointBlock(number, places, left, names, _by_node(data, len(places)))
+            if len(names) == len(places)
+            else None
+        )
     except (TypeError, ValueError):
         return None
+
+
+def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[CheckpointBlock | None, int]:
+    """The block of number 0 that nodes of formats before 3 make, rows (row, id, data, checksum); None at a damaged one.
+
+    Gives also the row of the last node that was looked at.
+    """
+    ids = []
+    for place, name, data, checksum in rows:
+        try:
+            intact = zlib.crc32(data, zlib.crc32(f"{place} {name}".encode())) == checksum
+            ids.append(None if name is None else json.loads(name))
+        except (TypeError, ValueError):
+            intact = False
+        if not intact:
+            return None, place
+    data = b"".join(data for _, _, data, _ in rows)
+    places = np.array([place for place, *_ in rows], dtype=np.int64)
+    return CheckpointBlock(0, places, places[:0], ids, _by_node(data, len(rows))), int(places[-1])
+
+
+def _by_node(data: bytes, nodes: int) -> NDArray[np.uint8]:
+    return np.frombuffer(data, np.uint8).reshape(nodes, -1 if nodes else 0)
 
 
 def metadata_checksum(name: str, text: str) -> int:

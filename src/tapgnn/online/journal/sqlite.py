@@ -7,8 +7,11 @@ write-ahead log or was replaced by an older copy, and is refused.
 
 from __future__ import annotations
 
+import glob
+import logging
 import os
 import struct
+import time
 import zlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -23,6 +26,8 @@ try:
 except ImportError as error:
     raise JournalError("a journal in a file needs apsw; install it with pip install 'tapgnn[serve]'") from error
 
+_log = logging.getLogger(__name__)
+
 _SETTINGS = (
     "page_size = 8192",
     "journal_mode = WAL",
@@ -33,12 +38,15 @@ _SETTINGS = (
 )
 _DAMAGED = "{name}: the file is damaged or cannot be written after position {head} ({reason}); restore it from a copy"
 _HEAD = struct.Struct("<QI")
+# Pages that are copied before others have their turn.
+STEP = 1_024
 
 
 class SqliteJournal(Journal):
     """See the module."""
 
     begin = "BEGIN IMMEDIATE"
+    integer, blob = "INTEGER", "BLOB"
     certain_errors = (apsw.FullError, apsw.BusyError)
     database_error = apsw.Error
     explanations: ClassVar = {
@@ -48,11 +56,12 @@ class SqliteJournal(Journal):
         apsw.NotADBError: "{name} is not a tapgnn journal, or its start is damaged; restore it from a copy (nothing "
         "was changed)",
         apsw.Error: _DAMAGED,
+        OSError: _DAMAGED,
         UnicodeDecodeError: _DAMAGED,
     }
 
     def __init__(self, path: str | Path) -> None:
-        self._head_file = -1
+        self._head_file, self._head_failed = -1, False
         super().__init__(str(path), lambda: apsw.Connection(str(path)))
 
     def open(self) -> None:
@@ -80,7 +89,9 @@ class SqliteJournal(Journal):
             self.run(f"PRAGMA {setting}")
         self.connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         if not tables:
-            self.create("INTEGER", "BLOB")
+            self.create()
+        for left in self.copy_place.parent.glob(f"{glob.escape(self.copy_place.name)}*"):
+            left.unlink()
         self._head_file = os.open(f"{self.name}-head", os.O_RDWR | os.O_CREAT, 0o644)
         self.finish_wiping()
 
@@ -97,20 +108,69 @@ class SqliteJournal(Journal):
                 "changed)"
             )
 
+    def reopen(self) -> bool:
+        going_on = super().reopen()
+        # What a failed sync left in memory alone may be read as if it were on the disk; written anew, it is.
+        self.run("PRAGMA wal_checkpoint(TRUNCATE)")
+        return going_on
+
     def append(self, records: Sequence[Record]) -> list[Record]:
         with self._lock:
             placed = super().append(records)
-            os.lseek(self._head_file, 0, os.SEEK_SET)
-            os.write(self._head_file, _HEAD.pack(self.head, _head_checksum(self.head)))
+            self._write_head_file()
             return placed
 
+    def _write_head_file(self) -> None:
+        """Note the newest position; without it less damage is found out, but nothing is lost."""
+        try:
+            os.pwrite(self._head_file, _HEAD.pack(self.head, _head_checksum(self.head)), 0)
+            self._head_failed = False
+        except OSError as error:
+            if not self._head_failed:
+                _log.warning("%s-head cannot be written (%s)", self.name, error.strerror)
+            self._head_failed = True
+
     def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self.explained():
+        with self._lock, self.explained():
             return list(self.connection.execute(statement, values))
 
     def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        with self.explained():
+        with self._lock, self.explained():
             self.connection.executemany(statement, rows)
+
+    @property
+    def copy_place(self) -> Path:
+        return Path(f"{self.name}-copy")
+
+    def copy_to(self, path: Path) -> None:
+        # What this connection writes meanwhile goes into the copy too, which ends as the journal is at that moment.
+        try:
+            target = apsw.Connection(str(path))
+            try:
+                with self._lock:
+                    backup = target.backup("main", self.connection, "main")
+                try:
+                    self._copy_pages(backup)
+                finally:
+                    with self._lock:
+                        backup.close(True)
+            finally:
+                target.close()
+        except (apsw.Error, OSError) as error:
+            # SQLite has no text for an error of the other database.
+            reason = "the disk is full" if isinstance(error, apsw.FullError) else type(error).__name__
+            raise JournalError(
+                f"{path} cannot be written ({reason}); make room, or name another place (the journal is as it was)"
+            ) from None
+
+    def _copy_pages(self, backup: Any) -> None:
+        """Copy all pages; those who write have their turn for as long as each step takes."""
+        while not backup.done:
+            start = time.monotonic()
+            with self._lock:
+                self.check_usable()
+                backup.step(STEP)
+            time.sleep(time.monotonic() - start)
 
     def wipe(self) -> None:
         """Rewrite the whole file, and empty the write-ahead log."""
@@ -121,6 +181,7 @@ class SqliteJournal(Journal):
 
     def close(self) -> None:
         with self._lock:
+            self.is_open = False
             self.connection.close()
             if self._head_file >= 0:
                 os.close(self._head_file)

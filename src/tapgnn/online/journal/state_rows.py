@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,32 +23,34 @@ def row_layout(state: State) -> list[list[Any]]:
     return [[name, getattr(state, name).shape[1], str(getattr(state, name).dtype)] for name in ARENAS]
 
 
+def row_width(state: State) -> int:
+    """The bytes of a row."""
+    return sum(arena.shape[1] * arena.itemsize for arena in state.arrays())
+
+
 def pack_rows(state: State, nodes: Ints) -> NDArray[np.uint8]:
     """[n, w] the bytes of some nodes."""
     # Plain indexing keeps the interpreter's lock: a query of a few rows is not interrupted between arenas.
-    parts = [arena[nodes + 1] for arena in state.arrays()]
-    return np.concatenate(
-        [part.view(np.uint8).reshape(len(nodes), part.shape[1] * part.itemsize) for part in parts], axis=1
-    )
+    packed = np.empty((len(nodes), row_width(state)), np.uint8)
+    start = 0
+    for arena in state.arrays():
+        part = arena[nodes + 1].view(np.uint8)
+        packed[:, start : start + part.shape[1]] = part
+        start += part.shape[1]
+    return packed
 
 
 def unpack_rows(state: State, nodes: Ints, packed: NDArray[np.uint8]) -> None:
     """Write the bytes of some nodes into the arenas."""
-    widths = [arena.shape[1] * arena.itemsize for arena in state.arrays()]
-    if sum(widths) != packed.shape[1]:
-        raise StateError(f"rows of {packed.shape[1]} bytes do not fit a state with rows of {sum(widths)}")
+    if not len(nodes):
+        return
+    if row_width(state) != packed.shape[1]:
+        raise StateError(f"rows of {packed.shape[1]} bytes do not fit a state with rows of {row_width(state)}")
     start = 0
-    for arena, width in zip(state.arrays(), widths, strict=True):
-        content = packed[:, start : start + width].reshape(-1).copy()
-        arena[nodes + 1] = content.view(arena.dtype).reshape(len(nodes), arena.shape[1])
+    for arena in state.arrays():
+        width = arena.shape[1] * arena.itemsize
+        arena[nodes + 1] = np.ascontiguousarray(packed[:, start : start + width]).view(arena.dtype)
         start += width
-
-
-def row_slices(packed: NDArray[np.uint8]) -> Iterator[memoryview]:
-    """The bytes of each row, without a copy."""
-    width, whole = packed.shape[1], packed.reshape(-1).data
-    for start in range(0, len(whole), width):
-        yield whole[start : start + width]
 
 
 def grown(mask: Bools, size: int) -> Bools:

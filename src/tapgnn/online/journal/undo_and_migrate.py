@@ -22,7 +22,7 @@ from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.event_batch import batch_in
 from tapgnn.online.journal.journal import Journal, open_journal
-from tapgnn.online.journal.record import Node, Record
+from tapgnn.online.journal.record import CheckpointBlock, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.vocabulary import Id
 
@@ -81,9 +81,9 @@ def rewrite(
     for record in journal.all_records():
         live.apply(instead.get(record.position, record))
 
-    def save(checkpoint: dict[str, Any], nodes: Iterable[Node], _: Iterable[int]) -> None:
+    def save(checkpoint: dict[str, Any], blocks: Iterable[CheckpointBlock], _: list[int]) -> None:
         about = {**start.identity(), "known": known, "checkpoint": checkpoint}
-        journal.rewrite(instead.values(), about, nodes)
+        journal.rewrite(instead.values(), about, blocks)
 
     checkpoints = Checkpoints(journal, live)
     checkpoints.write(save)
@@ -118,6 +118,7 @@ def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: st
             "from": before,
             "to": origin.digest,
             "ignored_columns": live.features.ignored,
+            "unfit_cells": live.features.unfit,
         }
 
 

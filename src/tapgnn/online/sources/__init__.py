@@ -1,6 +1,6 @@
 """Sources of events beside HTTP: a growing file, standard input, or a Kafka topic.
 
-A source delivers batches together with the offset it has reached. Batch and offset go into the journal in one
+A source delivers batches together with the offsets it has reached. Batch and offsets go into the journal in one
 transaction, and the journal tells the source where to start, so that after any crash it resumes exactly where the
 journal ends. Offsets are never committed to a broker or kept in a file of their own.
 """
@@ -13,9 +13,9 @@ from typing import Protocol
 
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import RowReader
-from tapgnn.online.journal.record import Offset
+from tapgnn.online.journal.record import Reached
 
-Deliver = Callable[[EventBatch, Offset | None], None]
+Deliver = Callable[[EventBatch, Reached], None]
 Offsets = Mapping[tuple[str, int], int]
 
 

@@ -132,7 +132,7 @@ class KafkaSource:
             at[part] = messages[-1].offset() + 1
             batch = parsers[part].parse(values, messages[0].offset())
             if batch is not None:
-                deliver(batch, (self.name, part, messages[-1].offset() + 1))
+                deliver(batch, ((self.name, part, messages[-1].offset() + 1),))
         self.lag = self._behind(consumer, at)
 
     def _behind(self, consumer: Any, at: dict[int, int | None]) -> int:

@@ -16,10 +16,12 @@ import numpy as np
 import polars as pl
 
 from tapgnn.data.chunking import take_rows
+from tapgnn.data.reading.cells import without_missing
 from tapgnn.data.reading.formats import decode_objects
 from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
-from tapgnn.data.reading.typed_rows import Fault, TypedRows, convert_table
+from tapgnn.data.reading.typed_rows import RowFault, TypedRows, convert_table
 from tapgnn.errors import DataError, EventError
+from tapgnn.events import Ints
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import RowReader
 
@@ -57,32 +59,34 @@ class LineParser:
         """The events on these lines, the first of which is line `number`; None where there are none."""
         table = self._objects(lines, number) if self.format == "jsonl" else self._cells(lines, number)
         if not len(table.places):
-            self._check(Fault(*table.rejected[0]) if table.rejected else None)
+            self._check(RowFault(*table.rejected[0]) if table.rejected else None)
             return None
         source = TableSource(
             self.name, self.format, list(table.columns), lambda _: iter(()), self.place, typed=self.format == "jsonl"
         )
         rows, _, fault = convert_table(table, self._schema, source)
         self._check(fault)
-        return self._batch(rows) if len(rows.time) else None
+        return self._batch(rows, table) if len(rows.time) else None
 
-    def _batch(self, rows: TypedRows) -> EventBatch | None:
+    def _batch(self, rows: TypedRows, table: RawTable) -> EventBatch | None:
         """Converted rows as a batch; where they are out of bounds, those that are not."""
+        at = np.searchsorted(table.places, rows.places)
+        names = [name for name in self.rows.fields.kept if name in table.columns]
         try:
-            return self.rows.from_typed(rows.src, rows.dst, rows.time, rows.labels, rows.columns)
+            return self.rows.from_typed(rows, {name: _picked(table.columns[name], at) for name in names})
         except EventError:
             good = np.array([self._is_good(take_rows(rows, [row])) for row in range(len(rows.time))])
-        return self._batch(take_rows(rows, good)) if good.any() else None
+        return self._batch(take_rows(rows, good), table) if good.any() else None
 
     def _is_good(self, row: TypedRows) -> bool:
         try:
-            self.rows.from_typed(row.src, row.dst, row.time, row.labels, row.columns)
+            self.rows.from_typed(row, {})
         except EventError as error:
-            self._check(Fault(int(row.places[0]), str(error).removeprefix("row 0: ")))
+            self._check(RowFault(int(row.places[0]), str(error).removeprefix("row 0: ")))
             return False
         return True
 
-    def _check(self, fault: Fault | None) -> None:
+    def _check(self, fault: RowFault | None) -> None:
         """Stop at a row that is not an event, unless such rows are skipped."""
         if fault is not None and not self.skip_bad_rows:
             where = f"{self.name} {self.place} {fault.place}"
@@ -119,8 +123,7 @@ class LineParser:
 
     def _named(self, record: Mapping[str, Any]) -> dict[str, Any]:
         """An object under the names of the table, with one key per feature."""
-        roles, _ = self.rows.fields.by_role(record, "it")
-        vector = roles.get("features")
+        vector = self.rows.fields.by_role(record, "it").roles.get("features")
         found = {self._called(name): value for name, value in record.items() if name != "features" or vector is None}
         features = self.rows.fields.features
         if vector is None or features is None:
@@ -133,6 +136,13 @@ class LineParser:
         """The table's own name of a field."""
         role = self.rows.fields.known[name]
         return self.rows.fields.called(role) if role in ("src", "dst", "time", "label") else name
+
+
+def _picked(cells: Any, rows: Ints) -> list[Any]:
+    """Chosen cells of a raw column, None where a text says that there is nothing."""
+    if isinstance(cells, pl.Series):
+        return without_missing(cells).gather(rows).to_list()
+    return [cells[row] for row in rows.tolist()]
 
 
 def _text(name: str, number: int, line: bytes) -> str:
