@@ -4,8 +4,13 @@
     table_events_per_s     the same with events of seven numbers and three categories, some of them missing, in the
                            words of a table with ISO times, by form: JSON, NDJSON and Arrow
     score_p50_ms ...       one question about one pair, over HTTP, asked again and again while events stream in
-    memory_growth          resident memory of the server in the last tenth of the events over that in the second tenth,
-                           on a fixed set of nodes
+    first_request_ms ...   the first request of every kind from a cold cache of compiled loops: see first_requests.py
+    memory_growth          by how much of itself the resident memory of the server grows in the second half of the
+                           events, on a fixed set of nodes: the slope of a line fitted to it
+    stop_s, open_s         seconds from SIGTERM to the end of the process, and from the start of a process until /readyz
+                           answers 200, with a million nodes, after 20,000 events between any of them; by_nodes: the
+                           same for other numbers, with the memory and disk that they take (--nodes); killed_open_s:
+                           after SIGKILL instead
 
 The model is the default preset (d = 64, two layers) with random weights: they cost what trained ones cost. The load
 comes from threads of one process, each with a connection that it keeps: a request is sent, its whole answer is read
@@ -13,7 +18,8 @@ and checked, then the next one is sent. Requests of the timed parts are written 
 shares the cores with what it measures. Prints one JSON object as the last line.
 
     python benchmarks/server.py                        all of it, ten million events
-    python benchmarks/server.py --events 0             without the memory, about a minute
+    python benchmarks/server.py --events 0 --nodes --no-cold     only load, about a minute
+    python benchmarks/server.py --events 0 --nodes 100000 1000000 --measured 0 --no-cold   only stop and start
 """
 
 import argparse
@@ -22,7 +28,6 @@ import os
 import re
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -56,20 +61,29 @@ CATEGORIES = ["channel", "currency", "country"]
 KINDS = {"json": "application/json", "ndjson": "application/x-ndjson", "arrow": "application/vnd.apache.arrow.stream"}
 
 
-def make_table_model(folder, width):
-    """Save an untrained model of a table of payments."""
+def make_table_model(folder, width, classify=False):
+    """Save an untrained model of a table of payments; one with a classifier is trained a little."""
     import torch
 
-    from tapgnn import Config, Model, Vocabulary, save_model
+    from tapgnn import TAPGNN, Config, Model, Vocabulary, save_model
     from tapgnn.data.fitted_schema import FittedSchema
+    from tapgnn.data.frames import frame_events
     from tapgnn.data.schema import Schema
     from tapgnn.model.files import SCHEMA
 
     torch.manual_seed(0)
     kinds = dict.fromkeys(NUMBERS, "number") | dict.fromkeys(CATEGORIES, "category")
     schema = Schema("card_id", "merchant_id", "timestamp", "is_fraud", columns=kinds, bipartite=True)
-    vocabulary = Vocabulary()
-    log, _ = FittedSchema(schema, None).read(TableStream(seed=0).rows(20_000), vocabulary)
+    rows, vocabulary = TableStream(seed=0).rows(20_000), Vocabulary()
+    if classify:
+        for number, row in enumerate(rows):
+            row["is_fraud"] = int(number % 20 == 0)
+        estimator = TAPGNN(width=width, epochs=1).fit(rows[:2_000], schema=schema)
+        log, _ = frame_events(rows[:2_000], schema=schema, vocabulary=estimator.vocabulary)
+        estimator.fit_classifier(log)
+        estimator.save(folder)
+        return
+    log, _ = FittedSchema(schema, None).read(rows, vocabulary)
     table = FittedSchema.fit(log, schema)
     config = Config.preset("adaptive", width=width).fitted_to(table.encode(log), table.categories)
     save_model(Model(config, vocabulary).eval(), folder, more={SCHEMA: table.to_json()})
@@ -78,10 +92,11 @@ def make_table_model(folder, width):
 class Server:
     """`tapgnn serve` in a process of its own."""
 
-    def __init__(self, model, journal):
+    def __init__(self, model, journal, environment=None):
         command = [sys.executable, "-m", "tapgnn.cli", "serve", str(model), "--journal", str(journal), "--port", "0"]
         command += ["--log-level", "warning", "--late", "merge"]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        environment = {**os.environ, **(environment or {})}
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         self.place = urlsplit(self.process.stdout.readline().split()[-1])
         self.address = (self.place.hostname, self.place.port)
         connection = Connection(self)
@@ -93,9 +108,9 @@ class Server:
         text = Path(f"/proc/{self.process.pid}/status").read_text()
         return 1024 * int(re.search(r"VmRSS:\s+(\d+)", text)[1])
 
-    def stop(self):
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(60)
+    def stop(self, kind=signal.SIGTERM):
+        self.process.send_signal(kind)
+        return self.process.wait(300)
 
 
 class Connection:
@@ -251,63 +266,113 @@ def ask(server, stop, spent, pause):
 
 
 def measure_memory(server, stream, options):
-    """Resident bytes in the second and in the last tenth of many events."""
-    memory, tenth = [], options.events / 10
+    """By how much the resident memory grows in the second half of many events, and its bytes at their end.
+
+    A line by least squares through all measurements of that half, because a single one moves by a percent or two.
+    """
+    memory = []
     requests = stream.requests(options.events, 1_000)
     ingest(server, requests, options.connections, lambda done: memory.append((done, server.memory())))
-    early = [size for done, size in memory if tenth < done <= 2 * tenth]
-    return statistics.median(early), statistics.median(size for done, size in memory if done > 9 * tenth)
+    done, size = np.array([measured for measured in memory if measured[0] > options.events / 2], dtype=float).T
+    slope, start = np.polyfit(done - options.events / 2, size, 1)
+    return slope * options.events / 2 / start, start + slope * options.events / 2
+
+
+class ManyNodes(Stream):
+    """Events of so many nodes: first each brings a new one, then they are between any of them."""
+
+    def __init__(self, nodes):
+        super().__init__()
+        self.first, self.nodes = self.time, nodes
+
+    def request(self, size):
+        start = self.time
+        self.time += size
+        if start < self.first + self.nodes:
+            src, dst = range(start, start + size), [f"{time % NODES}" for time in range(start, start + size)]
+        else:
+            src = self.first + self.rng.integers(0, self.nodes, size)
+            dst = [f'"new {node}"' for node in self.first + self.rng.integers(0, self.nodes, size)]
+        ends = enumerate(zip(src, dst, strict=True), start)
+        rows = ",".join(f'{{"src":"new {u}","dst":{v},"time":{time}}}' for time, (u, v) in ends)
+        return post("/v1/events", b'{"events":[' + rows.encode() + b"]}")
+
+
+def measure_nodes(folder, options, nodes):
+    """What many nodes take: memory, disk, and the seconds of a stop and of a start, after SIGTERM and after SIGKILL."""
+    model, journal = folder / "model", folder / f"{nodes}.db"
+    server, stream = Server(model, journal), ManyNodes(nodes)
+    events, _, seconds = ingest(server, stream.requests(nodes, options.batch), options.connections)
+    found = {"width": options.width, "events_per_s": round(events / seconds), "memory_mb": round(server.memory() / 1e6)}
+    for kind, name in ((signal.SIGKILL, "killed_open_s"), (signal.SIGTERM, "open_s")):
+        start = time.perf_counter()
+        server.stop(kind)
+        if kind == signal.SIGTERM:
+            found["stop_s"] = round(time.perf_counter() - start, 2)
+            found["disk_mb"] = round(journal.stat().st_size / 1e6)
+        start = time.perf_counter()
+        server = Server(model, journal)
+        found[name] = round(time.perf_counter() - start, 2)
+        found["opened_memory_mb"] = round(server.memory() / 1e6)
+        ingest(server, stream.requests(options.batch * 100, options.batch), options.connections)
+    server.stop()
+    return found
+
+
+def measure_load(folder, options):
+    """Throughput and latency, and how memory grows where that is asked for."""
+    server, stream = Server(folder / "model", folder / "state.db"), Stream()
+    ingest(server, stream.requests(min(options.measured, 20_000), options.batch), options.connections)
+    load = [list(stream.requests(options.measured, options.batch)) for _ in range(2)]
+    events, late, seconds = ingest(server, load[0], options.connections)
+    stop, spent = threading.Event(), []
+    with ThreadPoolExecutor(1) as asking:
+        asked = asking.submit(ask, server, stop, spent, 0.005)
+        busy, _, meanwhile = ingest(server, load[1], options.connections)
+        stop.set()
+        asked.result()
+    growth, memory = measure_memory(server, stream, options) if options.events else (None, None)
+    journal = (folder / "state.db").stat().st_size
+    code = server.stop()
+    by_form = measure_table(folder, options)
+    p50, p95, p99 = np.percentile(np.array(spent) * 1e3, (50, 95, 99))
+    return {
+        "durable_events_per_s": round(events / seconds),
+        "durable_events_per_s_while_asked": round(busy / meanwhile),
+        "table_events_per_s": by_form,
+        "score_p50_ms": round(p50, 2),
+        "score_p95_ms": round(p95, 2),
+        "score_p99_ms": round(p99, 2),
+        "memory_growth": None if growth is None else round(growth, 4),
+        "memory_mb": None if memory is None else round(memory / 1e6),
+        "journal_mb": round(journal / 1e6),
+        "merged_late": late,
+        "questions": len(spent),
+        "exit_code": code,
+    }
 
 
 def main():
+    from first_requests import measure_first_requests
+
     parser = argparse.ArgumentParser()
     parser.add_argument("--events", type=int, default=10_000_000, help="for memory_growth; 0 leaves it out")
-    parser.add_argument("--measured", type=int, default=200_000, help="for each of the other figures")
+    parser.add_argument("--measured", type=int, default=200_000, help="for each figure of load; 0: none")
+    parser.add_argument("--nodes", type=int, nargs="*", default=[1_000_000], help="for stop_s and open_s")
     parser.add_argument("--batch", type=int, default=200)
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--width", type=int, default=64)
+    parser.add_argument("--cold", action=argparse.BooleanOptionalAction, default=True, help="measure first requests")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as folder:
-        make_model(Path(folder) / "model", options.width)
-        server, stream = Server(Path(folder) / "model", Path(folder) / "state.db"), Stream()
-        ingest(server, stream.requests(min(options.measured, 20_000), options.batch), options.connections)
-        load = [list(stream.requests(options.measured, options.batch)) for _ in range(2)]
-        events, late, seconds = ingest(server, load[0], options.connections)
-        stop, spent = threading.Event(), []
-        with ThreadPoolExecutor(1) as asking:
-            asked = asking.submit(ask, server, stop, spent, 0.005)
-            busy, _, meanwhile = ingest(server, load[1], options.connections)
-            stop.set()
-            asked.result()
-        early, late_memory = measure_memory(server, stream, options) if options.events else (None, None)
-        journal = (Path(folder) / "state.db").stat().st_size
-        code = server.stop()
-        by_form = measure_table(Path(folder), options)
-    p50, p95, p99 = np.percentile(np.array(spent) * 1e3, (50, 95, 99))
-    print(
-        json.dumps(
-            {
-                "durable_events_per_s": round(events / seconds),
-                "durable_events_per_s_while_asked": round(busy / meanwhile),
-                "table_events_per_s": by_form,
-                "score_p50_ms": round(p50, 2),
-                "score_p95_ms": round(p95, 2),
-                "score_p99_ms": round(p99, 2),
-                "memory_growth": None if early is None else round(late_memory / early, 4),
-                "memory_mb": None if early is None else round(late_memory / 1e6),
-                "journal_mb": round(journal / 1e6),
-                "events": options.events,
-                "measured": options.measured,
-                "merged_late": late,
-                "batch": options.batch,
-                "connections": options.connections,
-                "width": options.width,
-                "questions": len(spent),
-                "exit_code": code,
-                "cores": os.cpu_count(),
-            }
-        )
-    )
+    with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR")) as name:
+        folder = Path(name)
+        make_model(folder / "model", options.width)
+        found = measure_load(folder, options) if options.measured else {}
+        by_nodes = {nodes: measure_nodes(folder, options, nodes) for nodes in options.nodes}
+        first = measure_first_requests(folder, options.width) if options.cold else {}
+    most = by_nodes[max(by_nodes)] if by_nodes else {}
+    found |= {name: most.get(name) for name in ("stop_s", "open_s")} | {"by_nodes": by_nodes} | first | vars(options)
+    print(json.dumps(found | {"cores": os.cpu_count()}))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import signal
 import sys
 import threading
 import time
-from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,6 +23,7 @@ from tapgnn.errors import JournalError
 from tapgnn.online import Engine
 from tapgnn.online.journal.postgres import PostgresJournal
 from tapgnn.online.journal.sqlite import SqliteJournal
+from tapgnn.online.journal.undo_and_migrate import migrate
 
 POINTS = (
     "before commit",
@@ -34,61 +35,87 @@ POINTS = (
     "before acknowledgement",
     "in opening",
 )
-ERASED = 5
+# What replaces history, and the points within: statements of its transaction, its commit, and the wiping afterwards.
+CHANGES = {
+    "erase": lambda engine: engine.erase(5),
+    "retract": lambda engine: engine.retract(3, 0),
+    "trim": lambda engine: engine.trim(15),
+}
+REWRITING = ("DELETE FROM blocks", "in checkpoint", "before position", "INSERT INTO facts")
+COMMITTING = ("at commit", "after commit", "before wiping")
+POINTS_OF = {
+    "erase": ("UPDATE log SET", *REWRITING, *COMMITTING),
+    "retract": ("UPDATE log SET", *REWRITING, *COMMITTING),
+    "trim": ("UPDATE producers SET", "DELETE FROM log", "DELETE FROM answers", "INSERT INTO facts", *COMMITTING),
+    "migrate": (*REWRITING, *COMMITTING),
+}
 
 
 class KillSwitch:
-    """Kills the process when a point is reached for the n-th time."""
+    """Kills the process when a point is reached for the n-th time, once it is armed."""
 
-    def __init__(self, point, times):
-        self.point, self.times = point, times
+    def __init__(self, point, times, armed=True):
+        self.point, self.times, self.armed = point, times, armed
 
     def at(self, point):
-        if point == self.point:
+        if self.armed and point == self.point:
             self.times -= 1
             if self.times == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
 class KillableJournal:
-    """A journal with points at which to die, mixed into one of the library's; `broken` cuts checkpoints in two."""
+    """A journal with points at which to die, mixed into one of the library's.
+
+    A broken one cuts checkpoints in two ('rows first', 'position first'), or writes what it was given only when it is
+    closed ('acknowledges first').
+    """
 
     def __init__(self, place, kill_switch, broken):
-        self.kill_switch, self.broken = kill_switch, broken
+        self.kill_switch, self.broken, self.waiting = kill_switch, broken, []
         super().__init__(place)
 
     def run(self, statement, values=()):
         found = super().run(statement, values)
+        self.kill_switch.at(" ".join(statement.split()[:3]))
         if statement.startswith("INSERT INTO log"):
             self.kill_switch.at("before commit")
         return found
 
-    def append(self, entries):
-        records = super().append(entries)
-        self.kill_switch.at("after append")
-        return records
+    def _commit(self):
+        self.kill_switch.at("at commit")
+        super()._commit()
+        self.kill_switch.at("after commit")
 
-    def nodes(self):
-        for page in super().nodes():
+    def rewrite(self, changed, metadata, blocks):
+        self.kill_switch.armed = True
+        super().rewrite(changed, metadata, blocks)
+
+    def trim(self, position):
+        self.kill_switch.armed = True
+        super().trim(position)
+
+    def blocks(self):
+        for block in super().blocks():
             self.kill_switch.at("in opening")
-            yield page
+            yield block
 
-    def write_nodes(self, nodes, gone):
-        rows = list(nodes)
-        super().write_nodes(rows[: len(rows) // 2], gone)
+    def write_blocks(self, blocks, gone):
+        blocks = list(blocks)
+        super().write_blocks(blocks[: len(blocks) // 2], gone)
         self.kill_switch.at("in checkpoint")
-        super().write_nodes(rows[len(rows) // 2 :], ())
+        super().write_blocks(blocks[len(blocks) // 2 :], ())
         self.kill_switch.at("before position")
 
-    def save(self, checkpoint, nodes, gone):
-        if self.broken is None:
-            super().save(checkpoint, nodes, gone)
+    def save(self, checkpoint, blocks, gone):
+        if self.broken not in ("rows first", "position first"):
+            super().save(checkpoint, blocks, gone)
         else:
-            self.save_in_two(checkpoint, nodes, gone)
+            self.save_in_two(checkpoint, blocks, gone)
         self.kill_switch.at("after checkpoint")
 
-    def save_in_two(self, checkpoint, nodes, gone):
-        steps = [lambda: self.write_nodes(nodes, gone), lambda: self._write_metadata({"checkpoint": checkpoint})]
+    def save_in_two(self, checkpoint, blocks, gone):
+        steps = [lambda: self.write_blocks(blocks, gone), lambda: self._write_metadata({"checkpoint": checkpoint})]
         for step in steps if self.broken == "rows first" else steps[::-1]:
             with self._lock, self.transaction():
                 step()
@@ -98,6 +125,21 @@ class KillableJournal:
         if self.metadata().get("wipe"):
             self.kill_switch.at("before wiping")
         super().finish_wiping()
+
+    def append(self, entries):
+        if self.broken != "acknowledges first":
+            records = super().append(entries)
+            self.kill_switch.at("after append")
+            return records
+        first = self.head + 1 + len(self.waiting)
+        self.waiting += entries
+        return [replace(entry, position=first + place) for place, entry in enumerate(entries)]
+
+    def close(self):
+        if self.waiting:
+            super().append(self.waiting)
+            self.waiting = []
+        super().close()
 
 
 class KillableSqlite(KillableJournal, SqliteJournal):
@@ -130,36 +172,44 @@ class Acknowledgements:
         return dict(tuple(map(int, line.split())) for line in self.path.read_text().splitlines())
 
 
-@contextmanager
-def opened(life, kill_switch):
+def killable_journal(life, kill_switch):
     kind = KillablePostgres if "://" in life["place"] else KillableSqlite
-    policy = {"late": "buffer", "lateness": 2.0, "ttl": 40.0}
-    journal = kind(life["place"], kill_switch, life.get("broken"))
-    with Engine.open(life["model"], journal, checkpoint_every=life["every"], **policy) as engine:
-        apply = engine._writer.apply
+    return kind(life["place"], kill_switch, life.get("broken"))
 
-        def applied(*arguments):
-            found = apply(*arguments)
-            kill_switch.at("after apply")
-            return found
 
-        engine._writer.apply = applied
-        yield engine
+def open_engine(life, kill_switch):
+    journal = killable_journal(life, kill_switch)
+    policy = life.get("policy", {"late": "buffer", "lateness": 2.0, "ttl": 40.0})
+    engine = Engine.open(life["model"], journal, checkpoint_every=life["every"], verify="verify" in life, **policy)
+    apply = engine._writer.apply
+
+    def applied(*arguments):
+        found = apply(*arguments)
+        kill_switch.at("after apply")
+        return found
+
+    engine._writer.apply = applied
+    return engine
 
 
 def live(life):
     """One life; gives what it has to say at its end."""
-    kill_switch, acknowledged = (
-        KillSwitch(life.get("point"), life.get("times", 1)),
-        Acknowledgements(life["acknowledged"]),
-    )
-    with opened(life, kill_switch) as engine:
+    change = life.get("change")
+    kill_switch = KillSwitch(life.get("point"), life.get("times", 1), armed=change is None)
+    acknowledged = Acknowledgements(life["acknowledged"])
+    if change == "migrate":
+        journal = killable_journal(life, kill_switch)
+        try:
+            migrate(journal, life["to"])
+        finally:
+            journal.close()
+        return {}
+    with open_engine(life, kill_switch) as engine:
         told = acknowledged.all()
         if max(told.values(), default=0) > engine.status()["position"]:
             return {"lost": max(told.values())}
-        if life.get("erase"):
-            engine.erase(ERASED)
-            return {"digest": engine.state_digest(), **engine.status()}
+        if change is not None:
+            CHANGES[change](engine)
         # A client that never heard of its last batches sends some of them again.
         start = max(0, max(told, default=-1) - 1)
         for number in range(start, life["until"]):
@@ -168,7 +218,14 @@ def live(life):
                 return {"lost": number}
             kill_switch.at("before acknowledgement")
             acknowledged.note(number, receipt)
-        return {"digest": engine.state_digest(), "offsets": engine.offsets()["source", 0], **engine.status()}
+        first = next(engine.records())[0].position
+        told = {"digest": engine.state_digest(), "first": first, "offsets": engine.offsets()["source", 0]}
+        return {**told, **engine.status()}
+
+
+def forget_shared_lock():
+    """Numba's lock is shared with the siblings, one of which may have been killed while it held it."""
+    parallel._backend_init_process_lock = threading.RLock()
 
 
 def serve():
@@ -178,8 +235,7 @@ def serve():
         said = Path(life["acknowledged"] + ".said")
         child = os.fork()
         if child == 0:
-            # Numba's lock is shared with the siblings, one of which may have been killed while it held it.
-            parallel._backend_init_process_lock = threading.RLock()
+            forget_shared_lock()
             try:
                 said.write_text(json.dumps(live(life)))
             except JournalError as error:

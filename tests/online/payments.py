@@ -9,10 +9,11 @@ import numpy as np
 import pyarrow as pa
 import torch
 
-from tapgnn import Vocabulary, save_model
+from tapgnn import Config, Vocabulary, save_model
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.schema import Schema
 from tapgnn.model.files import SCHEMA
+from tapgnn.online.journal.event_rows import RowReader
 
 from ..streams import tiny_model
 
@@ -27,6 +28,7 @@ SCHEMA_OF_PAYMENTS = Schema(
     dropped=("note",),
     bipartite=True,
 )
+READER_OF_PAYMENTS = RowReader(SCHEMA_OF_PAYMENTS, Config(origin=START, span=1e6))
 _folders = tempfile.TemporaryDirectory(prefix="tapgnn-payments-")
 
 
@@ -51,6 +53,17 @@ def payments(size=40, seed=0, start=START):
             if rng.random() < 0.2:
                 row[name] = None
         rows.append(row)
+    return rows
+
+
+NOTES = ["urgent", "gift", None, "12.5", "urgent é", "yes"]
+
+
+def noted_payments(size=12, start=START):
+    """Payments with a note, which the model drops."""
+    rows = payments(size, seed=5, start=start)
+    for number, row in enumerate(rows):
+        row["note"] = NOTES[number % len(NOTES)]
     return rows
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from .killable_engine import POINTS, Acknowledgements
+from .attacked_server import POINTS as POINTS_OF_JOURNAL
+from .attacked_server import AttackedServer, Producers, audit, kill_server
+from .killable_engine import POINTS, POINTS_OF, Acknowledgements
 from .live import quick_folder, saved_model
 
 ROOT = Path(__file__).parents[2]
@@ -128,13 +130,41 @@ def test_a_checkpoint_in_two_transactions_is_caught(killable, broken):
     assert "its checkpoint should have" in end.get("error", "") or end["digest"] != whole["digest"]
 
 
-@pytest.mark.parametrize("point", ["in checkpoint", "before position", "before wiping"])
-def test_a_kill_in_an_erasure_leaves_the_old_or_the_new(killable, place, point, tmp_path):
-    told, other = str(tmp_path / "told"), str(tmp_path / "other")
-    whole = killable.live(place, until=30, told=told)
-    assert killable.live(place, told=told, until=30, erase=True, point=point)["signal"] == signal.SIGKILL
-    after = killable.live(place, told=told, until=30)
-    killable.live(str(tmp_path / "fresh.db"), until=30, told=other)
-    erased = killable.live(str(tmp_path / "fresh.db"), until=30, told=other, erase=True)
-    assert after["digest"] == (erased if point == "before wiping" else whole)["digest"]
-    assert killable.live(place, told=told, until=30, erase=True)["digest"] == erased["digest"]
+@pytest.mark.parametrize(("change", "point"), [(change, point) for change in POINTS_OF for point in POINTS_OF[change]])
+def test_a_kill_while_history_is_rewritten_leaves_the_old_or_the_new(killable, place, change, point, tmp_path):
+    def live(where, **more):
+        return killable.live(str(where), told=str(tmp_path / f"{Path(where).name}.told"), until=30, **more)
+
+    other = {"to": str(saved_model("mean", seed=1))} if change == "migrate" else {}
+    new = {"model": other["to"]} if other else {}
+    before = live(place)
+    assert live(place, change=change, point=point, **other)["signal"] == signal.SIGKILL
+    happened = point in ("after commit", "before wiping")
+    after = live(place, verify=True, **new if happened else {})
+    fresh = tmp_path / "fresh.db"
+    live(fresh)
+    live(fresh, change=change, **other)
+    whole = live(fresh, **new)
+    names = ("digest", "first", "position", "accepted")
+    assert [after[name] for name in names] == [(whole if happened else before)[name] for name in names]
+    if not happened:
+        live(place, change=change, **other)
+        after = live(place, verify=True, **new)
+        assert [after[name] for name in names] == [whole[name] for name in names]
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_a_server_killed_under_four_producers_keeps_every_acknowledged_batch_once(broken, tmp_path):
+    """And the control: where a journal acknowledges a batch before it writes it, the same audit finds what is lost."""
+    place, changes = str(tmp_path / "state.db"), {"broken": "acknowledges first", "every": 10**9} if broken else {}
+    server = AttackedServer(saved_model(), place, tmp_path, **changes)
+    producers = Producers(server.url)
+    kill_server(server, producers, 3 if broken else 8, () if broken else POINTS_OF_JOURNAL)
+    assert producers.wait_for(8)
+    producers.finish()
+    assert server.stop() == 0
+    server.close()
+    found = audit(saved_model(), place, producers.acknowledged, tmp_path)
+    assert found["acknowledged"] >= 8
+    assert (found["lost"] > 0) == broken
+    assert broken or (found["doubled"] == 0 and found["digest_equal"])

@@ -28,7 +28,7 @@ class BatchReceipt:
 
 @dataclass(frozen=True)
 class ScoredBatch:
-    """Scores [E] of events from before the model learnt of them (none for a duplicate), and the receipt."""
+    """Scores [E] of events from before the model learnt of them (of a duplicate those first given), and the receipt."""
 
     probabilities: list[float] = field(metadata=_about("The same as scores."))
     risks: list[float] | None = field(

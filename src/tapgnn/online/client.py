@@ -18,6 +18,7 @@ from __future__ import annotations
 import itertools
 import time as clock
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from tapgnn.errors import ConfigError, ServerError
@@ -128,6 +129,18 @@ class Client:
         """Undo every event of a node; gives their number. Both take as long as a replay of the journal."""
         return int(self._request("/v1/erase", {"node": node})["events"])
 
+    def download_backup(self, path: str | Path) -> None:
+        """Write a copy of the server's journal to a file; `tapgnn backup` also reads it back."""
+        try:
+            with self._http.stream("GET", "/v1/backup", timeout=None) as answer, open(path, "wb") as file:
+                if answer.status_code != 200:
+                    answer.read()
+                    raise _failure("/v1/backup", answer)
+                for piece in answer.iter_bytes():
+                    file.write(piece)
+        except self._httpx.TransportError as error:
+            raise ServerError(f"{self._url} sent no whole copy ({error or type(error).__name__}); try again") from None
+
     def model(self) -> dict[str, Any]:
         """The model that is served, and the status of the engine."""
         return self._request("/v1/model", None)
@@ -139,8 +152,8 @@ class Client:
         except self._httpx.TransportError:
             return False
 
-    def wait_until_ready(self, seconds: float = 60.0) -> None:
-        """Wait until the server is ready."""
+    def wait_until_ready(self, seconds: float = 600.0) -> None:
+        """Wait until the server is ready: the first start on a machine compiles for a minute or two."""
         end = clock.monotonic() + seconds
         while not self.is_ready():
             if clock.monotonic() > end:

@@ -29,6 +29,7 @@ from tapgnn.model import Trace
 from tapgnn.online.client import Client
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.warm_up import warm_up
+from tapgnn.online.journal.cell_conversion import kept_cells
 from tapgnn.vocabulary import Id
 
 # The number of latest events in the AUC that is shown during the replay.
@@ -155,6 +156,7 @@ class ServerTarget:
     def __init__(self, client: Client) -> None:
         self._client = client
         about = client.model()
+        self._fields = list(about["event"]["properties"])
         self._schema = Schema.from_dict(
             {role: about["roles"][role] for role in ROLES if about["roles"][role] is not None}
             | {"columns": about["columns"], "bipartite": about["bipartite"]}
@@ -183,6 +185,8 @@ class ServerTarget:
                 given = [None if cell != cell else cell for cell in cells.tolist()]
                 flags = schema.columns[name] == "boolean"
                 sent[name] = [None if cell is None else bool(cell) for cell in given] if flags else given
+        others = [name for name in self._fields if name in batch.columns and name not in sent]
+        sent |= {name: kept_cells(batch.columns[name]) for name in others}
         if batch.labels is not None:
             sent[schema.label or "label"] = [None if label < 0 else label for label in batch.labels.tolist()]
         self._client.observe([dict(zip(sent, row, strict=True)) for row in zip(*sent.values(), strict=True)])

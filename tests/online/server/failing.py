@@ -9,13 +9,14 @@ from tests.online.server.running import running
 
 
 class Unsure(apsw.Connection):
-    """A connection that commits and, once it is told to, says that it could not."""
+    """A connection that commits and, when it is told to, says that it could not."""
 
     unsure = False
 
     def execute(self, statement, *values):
         found = super().execute(statement, *values)
         if statement == "COMMIT" and self.unsure:
+            self.unsure = False
             raise apsw.IOError("disk I/O error")
         return found
 
@@ -26,7 +27,7 @@ class Full(apsw.Connection):
     full = False
 
     def execute(self, statement, *values):
-        if statement.startswith("INSERT INTO log") and self.full:
+        if statement.startswith("INSERT INTO") and self.full:
             raise apsw.FullError("database or disk is full")
         return super().execute(statement, *values)
 
@@ -43,19 +44,45 @@ class Unreadable(apsw.Connection):
 
 
 class Forgetful(SqliteJournal):
-    """A journal that ends a checkpoint with an error nobody expects, once it is told to."""
+    """A journal that ends a checkpoint with an error nobody expects, when it is told to."""
 
     failing = False
 
     def save(self, checkpoint, nodes, gone):
         if self.failing:
+            self.failing = False
             raise MemoryError
         super().save(checkpoint, nodes, gone)
 
 
 def let_the_writer_finish(server):
     """Wait until the writer is done with what was handed to it, the checkpoint after its last batch included."""
-    server.service.queue._thread.submit(lambda: None).result()
+    status = server.engine.status
+    while status()["checkpoint"] < status()["position"]:
+        pass
+
+
+def gauge(http):
+    """What the metrics say of readiness."""
+    (line,) = (line for line in http.get("/metrics").text.splitlines() if line.startswith("tapgnn_ready "))
+    return float(line.split()[1])
+
+
+def not_ready(http, reason):
+    """The server says that it is not ready, and why."""
+    answer = http.get("/readyz")
+    assert answer.status_code == 503
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert answer.headers["retry-after"]
+    assert reason in answer.json()["detail"]
+    assert gauge(http) == 0
+
+
+def ready_again(http):
+    """Wait until the server says that it is ready."""
+    while http.get("/readyz").status_code != 200:
+        pass
+    assert gauge(http) == 1
 
 
 def commit_outcome_unknown(server):
@@ -63,16 +90,15 @@ def commit_outcome_unknown(server):
     server.engine._journal.connection.unsure = True
 
 
-def head_file_lost(server):
-    """The next commit happens; what is to be written beside the database after it cannot be."""
-    server.engine._journal._head_file = -1
-
-
 def apply_fails(server):
-    """The next batch is committed, and breaks the engine when it is applied."""
+    """The next batch is committed, and breaks the engine when it is applied for the first time."""
 
     def listener(events, trace):
-        raise ZeroDivisionError
+        if not failed:
+            failed.append(True)
+            raise ZeroDivisionError
+
+    failed = []
 
     server.engine.listen(listener)
 

@@ -72,6 +72,7 @@ class Running:
     url: str
     service: Service
     app: FastAPI
+    connections: set
 
     @property
     def engine(self):
@@ -100,7 +101,7 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
     server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
-    found = Running(address(socket), service, server.config.app.app)
+    found = Running(address(socket), service, server.config.app.app, server.server_state.connections)
     try:
         opening(found.url)
         looked.set()

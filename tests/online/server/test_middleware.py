@@ -16,7 +16,8 @@ from tapgnn.errors import ConfigError
 from tapgnn.model import load_model
 from tapgnn.online import Engine
 from tapgnn.online.server.app import make_app
-from tapgnn.online.server.middleware import AccessMiddleware, Limits, ScopedRoute
+from tapgnn.online.server.limits import Limits
+from tapgnn.online.server.middleware import AccessMiddleware, ScopedRoute
 from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.serving import check_address
 from tapgnn.online.server.tokens import Tokens
@@ -27,6 +28,7 @@ SCOPES = {
     "/v1/score-then-observe": "write",
     "/v1/retract": "write",
     "/v1/erase": "write",
+    "/v1/backup": "write",
     "/v1/classify": "read",
     "/v1/score": "read",
     "/v1/embed": "read",
@@ -41,6 +43,7 @@ SCOPES = {
     "/readyz": "open",
     "/openapi.json": "open",
     "/": "open",
+    "/docs": "open",
 }
 SPELLINGS = (
     "{path}%0A",
@@ -142,7 +145,7 @@ def test_the_document_names_the_scope_of_every_route(secured):
         for path, item in document["paths"].items()
         for operation in item.values()
     }
-    inside = SCOPES.keys() - {"/", "/openapi.json"}
+    inside = SCOPES.keys() - {"/", "/docs", "/openapi.json"}
     assert told == {path: [SCOPES[path]] if SCOPES[path] != "open" else [] for path in inside}
 
 
@@ -162,6 +165,15 @@ def test_no_spelling_of_a_path_gives_more_than_the_path_itself(secured, rows):
                 assert found in expected, (method, target, who, found)
         if who != "write":
             assert (server.engine.state_digest(), server.engine.status()["position"]) == before, who
+
+
+def test_a_path_with_one_slash_more_is_no_redirection_to_the_host_that_was_named(secured):
+    server, _ = secured
+    with server.http(headers={"Host": "elsewhere.example"}) as http:
+        for path in ("/v1/erase/", "/metrics/", "/docs/"):
+            response = http.get(path)
+            assert response.status_code in (401, 404)
+            assert "location" not in response.headers
 
 
 def test_a_method_that_a_route_does_not_have_tells_nothing_without_its_scope(secured, rows):
@@ -239,7 +251,7 @@ def test_bodies_and_batches_have_a_limit(model, rows, tmp_path):
 
 
 def test_half_a_request_leaves_the_server_as_it_was(model, rows, tmp_path):
-    settings = ServerSettings(window=100, limits=Limits(seconds=0.3))
+    settings = ServerSettings(window=100, limits=Limits(body_seconds=0.3))
     with running(model, tmp_path / "state.db", settings) as server:
         place = urlsplit(server.url)
         before = server.engine.state_digest()

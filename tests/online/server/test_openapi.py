@@ -5,6 +5,8 @@ import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import CHECKS, load_all_checks
 
+from tapgnn.online.server.service import ServerSettings
+from tapgnn.online.server.tokens import Tokens
 from tests.online.server.running import running
 
 load_all_checks()
@@ -18,15 +20,25 @@ def served(model, tmp_path_factory):
         yield found
 
 
-def statuses(operation, checks):
+@pytest.fixture(scope="module")
+def secured(model, tmp_path_factory):
+    """A server with tokens, and one of each scope."""
+    tokens = Tokens()
+    texts = {scope: tokens.add(scope) for scope in ("read", "write")}
+    settings = ServerSettings(tokens=tokens, window=500)
+    with running(model, tmp_path_factory.mktemp("openapi") / "state.db", settings, late="merge") as found:
+        yield found, texts
+
+
+def statuses(operation, checks, headers=None, examples=24):
     """What an operation answered to requests as the document allows them, and as it does not."""
     found = set()
     right, wrong = (operation.as_strategy(generation_mode=mode) for mode in schemathesis.GenerationMode)
 
     @given(case=right | wrong)
-    @settings(max_examples=24, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
     def ask(case):
-        found.add(case.call_and_validate(checks=checks).status_code)
+        found.add(case.call_and_validate(checks=checks, headers=headers).status_code)
 
     ask()
     return found
@@ -50,6 +62,24 @@ def test_every_request_is_answered_as_the_document_says(served):
         assert {400, 422} & answers[path], path
     assert 200 in answers["/readyz"] & answers["/healthz"] & answers["/metrics"] & answers["/v1/live"]
     assert not any(status >= 500 for found in answers.values() for status in found)
+
+
+@pytest.mark.parametrize("scope", [None, "read", "write"])
+def test_every_scope_gets_what_the_document_says(secured, scope):
+    server, texts = secured
+    headers = {} if scope is None else {"Authorization": f"Bearer {texts[scope]}"}
+    document = schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+    checks = [CHECKS.get_one(name) for name in CHECKS.get_all_names() if name not in LEFT_OUT]
+    for found in document.get_all_operations():
+        operation = found.ok()
+        security = operation.definition.raw["security"]
+        (needed,) = [name for need in security for name in need["token"]] or [None]
+        answers = statuses(operation, checks, headers, examples=4)
+        assert max(answers) < 500, (operation.path, answers)
+        # Some requests come on purpose with another token, or with none.
+        allowed = needed is None or scope in (needed, "write")
+        assert (answers - {401, 403} != set()) == allowed, (operation.path, answers)
+        assert (403 in answers) == (scope == "read" and needed == "write"), (operation.path, answers)
 
 
 def test_examples_can_be_sent_as_they_are(served):

@@ -1,5 +1,6 @@
 """The page in a real browser: it loads, moves when events arrive, and says so when the server stops."""
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -50,9 +51,13 @@ def quiet(browser):
     for page, _ in opened:
         page.close()
     # A server that is stopped, starts, or asks for a token is told of on the page.
-    expected = ("ERR_CONNECTION_REFUSED", "401", "503")
+    expected = ("ERR_CONNECTION_REFUSED", "400", "401", "503")
     assert [text for text in said if not any(each in text for each in expected)] == []
-    assert all(any(url.startswith(home) for _, home in opened) for url in asked)
+    assert all(any(url.startswith(_origin(home)) for _, home in opened) for url in asked)
+
+
+def _origin(url):
+    return url.partition("/docs")[0]
 
 
 def test_it_loads_moves_with_the_stream_and_says_when_the_server_stops(model, rows, tmp_path, quiet):
@@ -185,3 +190,53 @@ def test_a_locked_server_asks_for_a_token(model, rows, tmp_path, quiet):
         page.keyboard.press("Enter")
         page.wait_for_selector("#state.live")
         assert page.locator("#key").is_hidden()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_api_is_documented_and_can_be_tried_on_a_page(model, rows, tmp_path, quiet, scheme):
+    from playwright.sync_api import expect
+
+    with running(model, tmp_path / "state.db") as server, server.client() as client, server.http() as http:
+        client.observe(rows[:40])
+        document = http.get("/openapi.json").json()
+        page = quiet(f"{server.url}/docs#post-v1-score", color_scheme=scheme)
+        parts = {f"{method}{path.replace('/', '-')}" for path, item in document["paths"].items() for method in item}
+        expect(page.locator("#operations details")).to_have_count(len(parts))
+        assert parts == set(page.locator("#operations details").evaluate_all("found => found.map((each) => each.id)"))
+        assert page.locator("#schemas details").count() == len(document["components"]["schemas"])
+        described = page.locator("#post-v1-events").text_content()
+        assert all(text in described for text in ("1 to 200 characters", "at least 0", "1 to 10,000 items"))
+        # The link opens its part, whose example can be sent as it is, and with another body.
+        part = page.locator("#post-v1-score")
+        expect(part.locator("textarea")).to_be_visible()
+        part.locator("textarea").fill(json.dumps({"pairs": [{"src": rows[0][0], "dst": rows[0][1]}]}))
+        assert rows[0][0] in part.get_by_label("Command").inner_text()
+        part.locator("button").click()
+        answer = part.get_by_label("Answer", exact=True)
+        expect(answer).to_contain_text("200 OK")
+        assert '"scores"' in answer.inner_text()
+        part.locator("textarea").fill("{")
+        part.locator("button").click()
+        expect(answer).to_contain_text("400 Bad Request")
+        for width in (360, 1366):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth"), width
+            page.screenshot(path=ARTEFACTS / f"docs-{scheme}-{width}.png", full_page=True)
+
+
+def test_the_documentation_of_a_server_with_tokens_sends_the_one_it_is_given(model, tmp_path, quiet):
+    from playwright.sync_api import expect
+
+    tokens = Tokens()
+    token = tokens.add("read")
+    with running(model, tmp_path / "state.db", ServerSettings(tokens=tokens, window=100)) as server:
+        page = quiet(f"{server.url}/docs#get-v1-model")
+        part = page.locator("#get-v1-model")
+        expect(part.locator("summary")).to_contain_text("scope read")
+        part.locator("button").click()
+        expect(part.get_by_label("Answer", exact=True)).to_contain_text("401")
+        page.locator("#token").fill(token)
+        page.locator("#key button").click()
+        part.locator("button").click()
+        expect(part.get_by_label("Answer", exact=True)).to_contain_text("200 OK")
+        assert token not in page.content()

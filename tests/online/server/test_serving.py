@@ -67,6 +67,17 @@ def test_what_cannot_be_served_is_refused_in_one_line(model, tmp_path):
     assert "ends in none of" in tapgnn("serve", model, *journal, "--source", tmp_path / "log.bin").refusal
     assert "scope" in tapgnn("token", "new", "--scope", "all", "--file", tmp_path / "t.json").refusal
     assert not (tmp_path / "state.db").exists()
+    for place, reason in (
+        (tmp_path / "none" / "state.db", f"there is no folder {tmp_path / 'none'}; create it"),
+        (tmp_path, "it is a folder"),
+        (model / "model.json" / "state.db", "there is no folder"),
+        ("postgresql://ann:secret@x@host/none", "%40 for @"),
+        ("mysql://ann:secret@host/none", "begins with postgresql://"),
+    ):
+        # Nothing is announced that is not there.
+        refusal = tapgnn("serve", model, "--journal", place).refusal
+        assert reason in refusal
+        assert "secret" not in refusal
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

@@ -93,7 +93,8 @@ def test_the_model_tells_its_schema_and_a_node_its_columns_under_the_users_own_i
         assert shown == [(row["card_id"], row["merchant_id"], row["timestamp"]) for row in mine]
         for event, row in zip(found["events"], mine, strict=True):
             online = None if row["online"] is None else float(row["online"])
-            columns = {name: row[name] for name in SCHEMA_OF_PAYMENTS.columns} | {"online": online}
+            named = ("transaction_id", *SCHEMA_OF_PAYMENTS.columns)
+            columns = {name: row[name] for name in named} | {"online": online}
             assert event["columns"] == columns
         assert all(isinstance(entry["dst"], int) for entry in found["suggested"])
         assert (found["node"], found["role"]) == (card, "src")

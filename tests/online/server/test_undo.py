@@ -78,7 +78,7 @@ def test_a_node_is_erased_without_a_trace_while_others_are_served(model, stream,
         with pytest.raises(ServerError, match="being undone") as refused:
             client.erase("a1")
         assert refused.value.status == 429
-        later = [(src, dst, time + 1e6, features) for src, dst, time, features in stream[0] if src != PERSON]
+        later = [(src, dst, time + 1e5, features) for src, dst, time, features in stream[0] if src != PERSON]
         sent = [threads.submit(call, server, "observe", later) for _ in range(3)]
         (first, *_), _ = wait(sent, return_when=FIRST_COMPLETED)
         assert first.exception().status == 429
@@ -115,10 +115,10 @@ def test_what_was_taken_back_never_happened(model, stream, tmp_path):
         expected = scores_of_a_log_without(model, tmp_path, stream, lambda row: row != gone, pairs, time)
         np.testing.assert_allclose(client.score(pairs, time), expected, rtol=1e-4, atol=1e-6)
         # The window fills up again with what comes now.
-        client.observe([(src, dst, when + 1e6, features) for src, dst, when, features in stream[0]])
+        client.observe([(src, dst, when + 1e5, features) for src, dst, when, features in stream[0]])
         found = client.explain(stream[0][0][0], stream[0][0][1])
         assert 0 < found.events_in_window < found.events_in_total
-        assert all(cause.time > 1e6 for cause in found.causes)
+        assert all(cause.time > 1.1e6 for cause in found.causes)
 
 
 def test_the_past_of_the_model_itself_cannot_be_undone_and_readers_may_not_try(model, stream, tmp_path):

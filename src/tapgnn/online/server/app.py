@@ -19,16 +19,20 @@ from starlette.routing import BaseRoute
 
 from tapgnn.errors import TapgnnError, UnavailableError
 from tapgnn.model import Config
+from tapgnn.online.engine.engine import Engine
+from tapgnn.online.journal.event_rows import EventFields
 from tapgnn.online.server.event_parsing import JSON
-from tapgnn.online.server.event_schema import event_json_schema
+from tapgnn.online.server.event_schema import event_json_schema, example_event
 from tapgnn.online.server.http_errors import problem_response
 from tapgnn.online.server.middleware import AccessMiddleware, ScopedRoute
 from tapgnn.online.server.openapi import EventDescription, openapi_document, problems
 from tapgnn.online.server.prometheus_metrics import CONTENT_TYPE
+from tapgnn.online.server.rehearsal import rehearse
 from tapgnn.online.server.routes import Routes
 from tapgnn.online.server.service import Service
 
 KINDS = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
+PAGES = {"index.html": "/", "docs.html": "/docs"}
 ERRORS = (HTTPException, TapgnnError, RequestValidationError, ClientDisconnect, Exception)
 
 
@@ -50,13 +54,20 @@ def make_app(service: Service, config: Config) -> AccessMiddleware:
     described = list(routes)
 
     @cache
-    def text() -> str:
-        # What an event is depends on the model, which is there when the engine is.
-        event = EventDescription(event_json_schema(api.parser.rows.fields), api.example(), settings.events)
+    def text(fields: EventFields) -> str:
+        example = example_event(fields, config.origin + 2 * config.span)
+        event = EventDescription(event_json_schema(fields), example, settings.events)
         return json.dumps(openapi_document(described, settings.tokens is not None, event))
 
     async def document() -> Response:
-        return Response(text(), media_type=JSON)
+        # What an event is depends on the model, which is there when the engine is.
+        return Response(text(service.queue.engine.rows.fields), media_type=JSON)
+
+    def prepare(engine: Engine) -> None:
+        rehearse(engine, config)
+        text(engine.rows.fields)
+
+    service.before_ready = prepare
 
     routes.append(ScopedRoute("/openapi.json", document, access="open", include_in_schema=False))
     # FastAPI's own route to the document would have no scope.
@@ -64,10 +75,12 @@ def make_app(service: Service, config: Config) -> AccessMiddleware:
         routes=list[BaseRoute](routes),
         lifespan=lifespan,
         openapi_url=None,
+        # A redirection would repeat the Host header of whoever asks.
+        redirect_slashes=False,
         exception_handlers=dict.fromkeys(ERRORS, refuse),
     )
     app.router.route_class = ScopedRoute
-    return AccessMiddleware(app, settings.tokens, settings.limits, service.metrics.add_request)
+    return AccessMiddleware(app, settings.tokens, settings.limits, service.metrics.add_request, settings.tracing)
 
 
 def _health(service: Service) -> Iterator[ScopedRoute]:
@@ -93,11 +106,11 @@ def _health(service: Service) -> Iterator[ScopedRoute]:
 
 
 def _page() -> Iterator[ScopedRoute]:
-    """The page and its files."""
+    """The pages and their files."""
     for file in (files("tapgnn.online.server") / "page").iterdir():
         kind = KINDS.get(file.name.rpartition(".")[2])
         if kind is not None:
-            path = "/" if file.name == "index.html" else f"/page/{file.name}"
+            path = PAGES.get(file.name, f"/page/{file.name}")
             yield _file(path, file.read_bytes(), kind)
 
 

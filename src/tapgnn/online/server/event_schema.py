@@ -5,6 +5,7 @@ Both are strict: a number is not a text, a boolean is not a number, an unknown f
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from pydantic_core import CoreSchema, core_schema
@@ -65,6 +66,15 @@ def event_json_schema(fields: EventFields) -> dict[str, Any]:
     aliases = [f"`{alias}` stands for `{fields.called(alias)}`" for alias in ALIASES if alias != fields.called(alias)]
     found["description"] = "; ".join(["One row of the table", *aliases]) + "."
     return found
+
+
+def example_event(fields: EventFields, time: float, src: str = "a00001", dst: str = "m0001") -> dict[str, Any]:
+    """An event that can be sent, as JSON has it."""
+    schema, form = fields.schema, fields.schema.clock.format
+    when = time if form is None else datetime.fromtimestamp(time, UTC).strftime(form)
+    event = {schema.src: src, schema.dst: dst, schema.time: when}
+    cells = {"number": 1.0, "category": "text", "boolean": True}
+    return event | {name: cells[kind] for name, kind in schema.columns.items()}
 
 
 def _strict(kind: CoreSchema, message: str) -> CoreSchema:

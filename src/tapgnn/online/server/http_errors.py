@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from tapgnn.errors import (
+    AnswerGoneError,
     ConfigError,
     EventError,
     IrrevocableError,
@@ -60,7 +61,8 @@ def problem_from(error: Exception) -> HTTPException:
     Late events and events that cannot be undone are a conflict (409), invalid input is 422, any other error of the
     library 503, and what nobody expected 500.
     """
-    detail, later = " ".join(str(error).split()), {"Retry-After": str(RETRY_SECONDS)}
+    told = error.told("http") if isinstance(error, TapgnnError) else str(error)
+    detail, later = " ".join(told.split()), {"Retry-After": str(RETRY_SECONDS)}
     match error:
         case HTTPException():
             return error
@@ -71,6 +73,8 @@ def problem_from(error: Exception) -> HTTPException:
             return HTTPProblemError(400, "the connection closed in the middle of the body")
         case OverloadError():
             return HTTPProblemError(429, detail, {"Retry-After": str(error.seconds)}, NOTHING_TAKEN)
+        case AnswerGoneError():
+            return HTTPProblemError(410, detail)
         case LateEventError() | IrrevocableError():
             return HTTPProblemError(409, detail)
         case EventError() | QueryError() | ConfigError():

@@ -4,9 +4,12 @@
 
 Batches that wait together are committed together, each as a record of its own. A batch is answered only when it is
 durable and applied. A full queue refuses at once and says when to retry; sources, which can wait, wait. Closing drains
-the queue and then closes the engine, which writes its last checkpoint. Where the engine failed, the outcome of a commit
-is unknown, or the writer thread ended in an error, nothing is accepted until the server is restarted:
-`unavailable_reason` says why, and it is logged once.
+the queue and then closes the engine, which writes its last checkpoint.
+
+Where the journal is out of reach or full, the outcome of a commit is unknown, or the engine failed, nothing is
+accepted: `unavailable_reason` says why, and it is logged. The writer then recovers the engine, again and again with
+growing pauses until that succeeds, and goes on. While nothing is written, it asks the journal for a sign of life every
+second.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import cast
 
 from tapgnn.errors import OutcomeUnknownError, OverloadError, TapgnnError, UnavailableError
@@ -30,6 +33,8 @@ _log = logging.getLogger("tapgnn.online.server")
 
 # Events committed together: few enough that no batch waits long for others.
 GROUP_EVENTS = 4_096
+# Seconds between signs of life; the first and the longest pause between attempts to recover.
+HEARTBEAT, FIRST_PAUSE, LONGEST_PAUSE = 1.0, 0.1, 10.0
 
 
 def event_count(request: Request) -> int:
@@ -40,33 +45,49 @@ def event_count(request: Request) -> int:
 class IngestQueue:
     """Opens an engine in a thread of its own and feeds it."""
 
-    def __init__(self, open_engine: Callable[[], Engine], most_batches: int = 256, most_events: int = 200_000) -> None:
-        self._open_engine = open_engine
+    def __init__(
+        self,
+        open_engine: Callable[[], Engine],
+        most_batches: int = 256,
+        most_events: int = 200_000,
+        recovered: Callable[[bool], None] = lambda replayed: None,
+    ) -> None:
+        """`recovered` is called when the engine has recovered, with whether its state was replayed."""
+        self._open_engine, self._recovered = open_engine, recovered
         self._most_batches, self._most_events = most_batches, most_events
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-ingest")
+        self._thread = threading.Thread(target=self._run, name="tapgnn-ingest", daemon=True)
         self._change = threading.Condition()
         self._queue: deque[Request] = deque()
-        self._closing = self._logged = False
-        self._failure: BaseException | None = None
+        self._closing = False
+        self._failure: str | None = None
         self._events_per_second = 10_000.0
         self.queued_events = 0
         self.opened: Future[Engine] = Future()
 
     def start(self) -> Future[Engine]:
         """Open the engine, which replays its journal, and then accept batches."""
-        self.opened = self._thread.submit(self._open)
+        self._thread.start()
         return self.opened
 
-    def _open(self) -> Engine:
-        engine = self._open_engine()
-        # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
-        set_threads(1)
-        return engine
+    def _run(self) -> None:
+        """What the writer's thread does: open the engine, take in what waits, and recover from what fails."""
+        try:
+            engine = self._open_engine()
+            # Whatever else launches threads of OpenMP in this one undoes the engine's choice of a single one.
+            set_threads(1)
+        except BaseException as error:
+            self.opened.set_exception(error)
+            return
+        self.opened.set_result(engine)
+        while self._wait(HEARTBEAT):
+            self._failure = self._take_in(engine)
+            if self._failure is not None:
+                self._recover(engine)
 
     @property
     def unavailable_reason(self) -> str | None:
         """Why no batch is accepted, None while they are."""
-        return self._absence_reason() or self._failure_reason(self.opened.result())
+        return self._absence_reason() or self._failure or _trouble(self.opened.result())
 
     @property
     def engine(self) -> Engine:
@@ -106,13 +127,24 @@ class IngestQueue:
             self._enqueue(request)
         request.answer.result()
 
+    def wait_until_available(self, stop: threading.Event) -> None:
+        """Wait until batches are accepted, or until told to stop."""
+        while self.unavailable_reason is not None and not stop.wait(0.1):
+            pass
+
     def close(self) -> None:
-        """Accept no more, drain the queue, and close the engine, which writes its last checkpoint."""
+        """Accept no more, drain the queue, and close the engine; an error where it cannot write its last checkpoint."""
         with self._change:
             self._closing = True
-        self._thread.shutdown(wait=True)
+            self._change.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join()
         if self.opened.done() and self.opened.exception() is None:
-            self.opened.result().close()
+            engine = self.opened.result()
+            trouble = _trouble(engine)
+            engine.close()
+            if trouble is not None:
+                raise UnavailableError(trouble)
 
     def _is_full(self, request: Request) -> bool:
         # One batch always fits, however large, when the queue is empty.
@@ -120,12 +152,18 @@ class IngestQueue:
         return len(self._queue) >= self._most_batches or crowded
 
     def _enqueue(self, request: Request) -> None:
-        engine, reason = self.engine, self.unavailable_reason
+        reason = self.unavailable_reason
         if reason is not None:
             raise UnavailableError(reason)
         self._queue.append(request)
         self.queued_events += event_count(request)
-        self._thread.submit(self._work, engine)
+        self._change.notify_all()
+
+    def _wait(self, seconds: float) -> bool:
+        """Wait for a batch; False when there is none, and none will come."""
+        with self._change:
+            self._change.wait_for(lambda: self._queue or self._closing, seconds)
+            return bool(self._queue) or not self._closing
 
     def _absence_reason(self) -> str | None:
         """Why there is no engine, None where there is one."""
@@ -135,23 +173,6 @@ class IngestQueue:
             return "the journal is being replayed"
         error = self.opened.exception()
         return None if error is None else f"the journal could not be opened: {error}"
-
-    def _failure_reason(self, engine: Engine) -> str | None:
-        """What failed for good, None where nothing did; it is logged when it is first seen."""
-        failure = self._failure
-        try:
-            engine.check_usable()
-            if failure is None:
-                return None
-            kind = type(failure).__name__
-            reason = f"the writer ended in an error ({kind}); restart the server, nothing in the journal is lost"
-        except TapgnnError as error:
-            reason = str(error)
-        with self._change:
-            logged, self._logged = self._logged, True
-        if not logged:
-            _log.error("not ready", extra={"fields": {"reason": reason}}, exc_info=failure)
-        return reason
 
     def _next_group(self) -> list[Request]:
         """The batches to commit together, in the order in which they came."""
@@ -165,26 +186,62 @@ class IngestQueue:
             self._change.notify_all()
         return group
 
-    def _work(self, engine: Engine) -> None:
-        """Take in what waits; the round before may have taken this round's batch along."""
+    def _take_in(self, engine: Engine) -> str | None:
+        """Take in what waits, or ask for a sign of life; gives what keeps the engine from taking in more."""
+        trouble = _trouble(engine)
+        if trouble is not None:
+            self._refuse(trouble)
+            return trouble
         group = self._next_group()
-        if not group:
-            return
-        reason = self._failure_reason(engine)
-        if reason is not None:
-            for request in group:
-                if request.answer.set_running_or_notify_cancel():
-                    request.answer.set_exception(UnavailableError(reason))
-            return
         start = time.perf_counter()
         try:
-            engine.observe_many(group)
+            engine.observe_many(group) if group else engine.ping()
         except BaseException as error:
-            self._failure = error
+            kind = type(error).__name__
             # No client waits forever for a batch during which something failed.
             for request in group:
                 if not request.answer.done():
-                    request.answer.set_exception(OutcomeUnknownError(OUTCOME_UNKNOWN.format(type(error).__name__)))
-        self._failure_reason(engine)
-        spent = max(time.perf_counter() - start, 1e-6)
-        self._events_per_second += 0.05 * (sum(map(event_count, group)) / spent - self._events_per_second)
+                    request.answer.set_exception(OutcomeUnknownError(OUTCOME_UNKNOWN.format(kind)))
+            if not isinstance(error, TapgnnError):
+                _log.error("the writer failed", exc_info=error)
+                return _trouble(engine) or f"the writer failed ({kind}) and recovers; nothing in the journal is lost"
+        if group:
+            spent = max(time.perf_counter() - start, 1e-6)
+            self._events_per_second += 0.05 * (sum(map(event_count, group)) / spent - self._events_per_second)
+        return _trouble(engine)
+
+    def _recover(self, engine: Engine) -> None:
+        """Try to recover the engine until that succeeds or the server stops; what waits is refused meanwhile."""
+        pause, told = FIRST_PAUSE, None
+        while self._failure is not None:
+            if self._failure != told:
+                _log.error("not ready", extra={"fields": {"reason": self._failure}})
+                told = self._failure
+            self._refuse(self._failure)
+            try:
+                replayed = engine.recover()
+                self._recovered(replayed)
+                self._failure = None
+            except Exception as error:
+                self._failure = " ".join(str(error).split()) if isinstance(error, TapgnnError) else repr(error)
+                with self._change:
+                    if self._change.wait_for(lambda: self._closing, pause):
+                        return
+                pause = min(2 * pause, LONGEST_PAUSE)
+        _log.info("ready again", extra={"fields": {"position": engine.status()["position"], "replayed": replayed}})
+
+    def _refuse(self, reason: str) -> None:
+        """Answer everything in the queue: nothing of it was taken in."""
+        while group := self._next_group():
+            for request in group:
+                if request.answer.set_running_or_notify_cancel():
+                    request.answer.set_exception(UnavailableError(reason))
+
+
+def _trouble(engine: Engine) -> str | None:
+    """What keeps an engine from taking batches in, None where nothing does."""
+    try:
+        engine.check_usable()
+    except TapgnnError as error:
+        return str(error)
+    return None

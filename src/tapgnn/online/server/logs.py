@@ -31,12 +31,12 @@ class JsonFormatter(logging.Formatter):
 
 
 def log_as_json(level: str = "info", stream: TextIO | None = None) -> None:
-    """Make all loggers of the server, its sources and uvicorn write JSON lines."""
+    """Make all loggers of the server, its sources, uvicorn and OpenTelemetry write JSON lines."""
     if level not in LEVELS:
         raise ConfigError(f"a log level is one of {', '.join(LEVELS)}, not {level!r}")
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
-    for name in ("tapgnn", "uvicorn"):
+    for name in ("tapgnn", "uvicorn", "opentelemetry"):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False
         logger.setLevel(level.upper())

@@ -1,6 +1,7 @@
 """The middleware around the application: host, token, size and pace of the body of every request.
 
-It also sets the security headers of every response, counts it, and logs one line about it without any of its content.
+It also sets the security headers of every response, counts it, traces it, and logs one line about it without any of its
+content but `X-Request-ID`, which is repeated in the response and the log: a new one where none came that is fit for it.
 
     no token file      requests must name a loopback host, so that no page of another site can reach the server
     with a token file  `Authorization: Bearer ...` must have the scope that the matched route declares
@@ -14,13 +15,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import time
 from collections.abc import Callable
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Literal
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -29,8 +31,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import Message, Receive, Scope, Send
 
 from tapgnn.errors import ConfigError
-from tapgnn.online.server.http_errors import HTTPProblemError, problem_response
-from tapgnn.online.server.tokens import Tokens
+from tapgnn.online.client import NOTHING_TAKEN
+from tapgnn.online.server.http_errors import RETRY_SECONDS, HTTPProblemError, problem_response
+from tapgnn.online.server.limits import Limits
+from tapgnn.online.server.tokens import TokenChecker
+from tapgnn.online.server.tracing import RequestSpan, Tracing
 
 _log = logging.getLogger("tapgnn.online.server")
 
@@ -39,6 +44,11 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+REQUEST_ID = re.compile(r"[A-Za-z0-9._:+/=-]{1,64}")
+# What a piece of a body takes besides its bytes.
+PIECE_BYTES = 100
+# Seconds for which the rest of a refused body is read before the answer.
+DISCARD_SECONDS = 5.0
 HEADERS = {
     "Content-Security-Policy": POLICY,
     "X-Content-Type-Options": "nosniff",
@@ -46,14 +56,6 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Most bytes of a body, and most seconds to wait for the next piece of it."""
-
-    body: int = 16_000_000
-    seconds: float = 30.0
 
 
 class ScopedRoute(APIRoute):
@@ -84,19 +86,30 @@ class AccessMiddleware:
     """See the module; `answered` is called with the route's path, the status and the seconds of every request."""
 
     def __init__(
-        self, app: FastAPI, tokens: Tokens | None, limits: Limits, answered: Callable[[str, int, float], None]
+        self,
+        app: FastAPI,
+        tokens: TokenChecker | None,
+        limits: Limits,
+        answered: Callable[[str, int, float], None],
+        tracing: Tracing | None = None,
     ) -> None:
         for route in app.routes:
             if not isinstance(route, ScopedRoute) or route.access is None:
                 raise ConfigError(f"{route} declares no scope; add it as a ScopedRoute with access open, read or write")
         self.app, self._tokens, self._limits, self._answered = app, tokens, limits, answered
+        self._tracing = tracing
+        self._bodies = _Bodies(limits.bodies)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request, or the start and stop of the application."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        start, status = time.perf_counter(), 499
+        with nullcontext() if self._tracing is None else self._tracing.request(scope) as span:
+            await self._serve(scope, receive, send, span)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send, span: RequestSpan | None) -> None:
+        start, status, identity = time.perf_counter(), 499, _request_id(scope)
 
         async def answer(message: Message) -> None:
             nonlocal status
@@ -105,19 +118,22 @@ class AccessMiddleware:
                 if status >= 400:
                     await body.discard()
                 headers = MutableHeaders(scope=message)
+                headers["X-Request-ID"] = identity
                 for name, value in HEADERS.items():
                     headers.setdefault(name, value)
             await send(message)
 
-        body = _Body(receive, self._limits)
+        body = _Body(receive, self._limits, self._bodies)
         try:
             self._check_host(scope)
+            scope["tapgnn.hold"] = body.hold
             scope["tapgnn.admit"] = partial(self._admit, Headers(scope=scope), body)
             await self.app(scope, body.receive, answer)
         except HTTPProblemError as problem:
             await problem_response(problem)(scope, receive, answer)
         finally:
-            self._report(scope, status, time.perf_counter() - start, body.size)
+            body.release()
+            self._report(scope, status, time.perf_counter() - start, body.size, identity, span)
 
     def _check_host(self, scope: Scope) -> None:
         """Refuse a request for another host, where no token protects the server."""
@@ -137,7 +153,9 @@ class AccessMiddleware:
             _check_token(headers, self._tokens, route)
         body.check(headers)
 
-    def _report(self, scope: Scope, status: int, seconds: float, size: int) -> None:
+    def _report(
+        self, scope: Scope, status: int, seconds: float, size: int, identity: str, span: RequestSpan | None
+    ) -> None:
         # The path of the route, never that of the request, which is user input.
         path = getattr(scope.get("route"), "path", "(unknown)")
         self._answered(path, status, seconds)
@@ -147,12 +165,21 @@ class AccessMiddleware:
             "status": status,
             "ms": round(seconds * 1e3, 2),
             "bytes": size,
+            "request_id": identity,
         }
+        if span is not None:
+            fields["trace_id"] = span.end(path, status, identity)
         level = logging.WARNING if status == 500 else logging.INFO
         _log.log(level, "request", extra={"fields": fields})
 
 
-def _check_token(headers: Headers, tokens: Tokens, route: ScopedRoute) -> None:
+def _request_id(scope: Scope) -> str:
+    """The identity that a request brings, or a new one."""
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _check_token(headers: Headers, tokens: TokenChecker, route: ScopedRoute) -> None:
     """Refuse a request whose token does not have the scope of the route."""
     kind, _, text = headers.get("authorization", "").partition(" ")
     found = tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
@@ -175,12 +202,20 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-class _Body:
-    """The body of a request, with a limit to its size and to the wait for each piece."""
+class _Bodies:
+    """The bytes of all bodies that are being received or served."""
 
-    def __init__(self, receive: Receive, limits: Limits) -> None:
-        self._receive, self._limits = receive, limits
-        self.size, self.ended = 0, False
+    def __init__(self, most: int) -> None:
+        self.most, self.held = most, 0
+
+
+class _Body:
+    """The body of a request, with limits to its size, to the time until it is complete, and to all bodies together."""
+
+    def __init__(self, receive: Receive, limits: Limits, bodies: _Bodies) -> None:
+        self._receive, self._limits, self._bodies = receive, limits, bodies
+        self._deadline = time.monotonic() + limits.body_seconds
+        self.size, self.ended, self._held = 0, False, 0
 
     def check(self, headers: Headers) -> None:
         """Refuse a body whose Content-Length is too large."""
@@ -193,22 +228,39 @@ class _Body:
         message = await self._next_message()
         if self.size > self._limits.body:
             raise self._too_long()
+        self.hold(len(message.get("body", b"")) + PIECE_BYTES)
         return message
 
     async def discard(self) -> None:
         """Read on for a while, so that a client that still sends gets the response."""
+        self.release()
+        self._deadline = min(self._deadline, time.monotonic() + DISCARD_SECONDS)
         with suppress(HTTPProblemError):
             while not self.ended and self.size < 8 * self._limits.body:
                 await self._next_message()
 
+    def release(self) -> None:
+        """The body is no longer needed."""
+        self._bodies.held -= self._held
+        self._held = 0
+
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept until the request is answered; refuse it where those of all would be too many."""
+        if self._bodies.held + size > self._bodies.most:
+            detail = f"{self._bodies.held:,} bytes of other requests are being served; retry in {RETRY_SECONDS} s"
+            raise HTTPProblemError(503, detail, {"Retry-After": str(RETRY_SECONDS)}, NOTHING_TAKEN)
+        self._bodies.held += size
+        self._held += size
+
     async def _next_message(self) -> Message:
         # After the body only a disconnect can come, at any time.
-        patience = None if self.ended else self._limits.seconds
+        patience = None if self.ended else self._deadline - time.monotonic()
         try:
             message = await asyncio.wait_for(self._receive(), patience)
         except TimeoutError:
             self.ended = True
-            raise HTTPProblemError(408, f"the rest of the body did not arrive within {patience:g} s") from None
+            seconds = self._limits.body_seconds
+            raise HTTPProblemError(408, f"the rest of the body did not arrive within {seconds:g} s") from None
         self.size += len(message.get("body", b""))
         self.ended = not message.get("more_body", False)
         return message

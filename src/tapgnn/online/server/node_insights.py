@@ -51,7 +51,8 @@ class NodeInsights:
         self._frame: _Frame | None = None
         self._drawn: tuple[float, dict[str, Any]] | None = None
         with engine.live() as live:
-            self.window = Window(live.model, size, list(engine.schema.columns))
+            own = engine.schema.id
+            self.window = Window(live.model, size, [*([] if own is None else [own]), *engine.schema.columns])
             self._follow(live.model.vocabulary)
         engine.listen(self._absorbed)
 

@@ -29,12 +29,13 @@ REASONS = {
     403: "The scope of the token is too small.",
     408: "The rest of the body did not arrive in time.",
     409: "An event is older than what the model has absorbed, or can no longer be undone.",
+    410: "The batch was taken in before, and the scores that it was given are no longer kept.",
     413: "The body or the batch is too large.",
     415: "The content type of the body is not supported.",
     421: "The request names another host.",
     422: "The body is not valid; `detail` names the field and the reason.",
     429: "The queue is full; retry after the seconds in Retry-After.",
-    503: "The server is not ready, or the outcome of a batch is unknown: `type` tells which. Retry after the seconds "
+    503: "The server is not ready, or the outcome of a batch is unknown: `type` says which. Retry after the seconds "
     "in Retry-After.",
 }
 

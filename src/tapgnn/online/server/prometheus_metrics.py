@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
@@ -20,6 +20,8 @@ from tapgnn.online.server.ingest_queue import IngestQueue
 from tapgnn.online.sources import EventSource
 
 BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+# The refusals that there are alerts for.
+ALERTED = ("401", "429", "500", "503")
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -34,13 +36,20 @@ class ServerMetrics(Collector):
         self.duplicates = Counter("tapgnn_duplicates", "Batches that were in the journal already.", **make)
         self.late = Counter("tapgnn_late_events", "Events merged into a later instant than theirs.", **make)
         self.watched = Counter("tapgnn_watched_events", "Events scored for the page before they were applied.", **make)
-        self.refused = Counter("tapgnn_refused_requests", "Requests that were refused.", ["status"], **make)
+        self.refused = Counter("tapgnn_refused_requests", "Refused requests and connections.", ["status"], **make)
+        # From the start at 0: the first one would be no increase.
+        for status in ALERTED:
+            self.refused.labels(status)
         about = "Seconds from a batch's arrival until it is durable and applied."
         self.applied = Histogram("tapgnn_apply_seconds", about, buckets=BUCKETS, **make)
+        about = "Seconds in which a batch became durable, together with others."
+        self.committed = Histogram("tapgnn_commit_seconds", about, buckets=BUCKETS, **make)
         about = "Seconds from a request's first byte to the response."
         self.requests = Histogram("tapgnn_request_seconds", about, ["path"], buckets=BUCKETS, **make)
         self._queue, self._sources, self._is_ready = queue, sources, is_ready
         self.registry.register(self)
+        # Memory, open files, CPU seconds and the start of the process, where the system tells them.
+        ProcessCollector(registry=self.registry)
 
     def add_batch(self, request: Request, outcome: Outcome) -> None:
         """Count a batch."""
@@ -51,6 +60,8 @@ class ServerMetrics(Collector):
             return
         self.batches.inc()
         self.events.inc(receipt.accepted)
+        if outcome.stages is not None:
+            self.committed.observe(outcome.stages.committed - outcome.stages.checked)
         self.late.inc(receipt.late)
         if outcome.probabilities is not None:
             self.watched.inc(receipt.accepted)
@@ -59,7 +70,11 @@ class ServerMetrics(Collector):
         """Count a request."""
         self.requests.labels(path).observe(seconds)
         if status >= 400:
-            self.refused.labels(str(status)).inc()
+            self.add_refusal(status)
+
+    def add_refusal(self, status: int) -> None:
+        """Count a request, or a connection, that was refused."""
+        self.refused.labels(str(status)).inc()
 
     def text(self) -> bytes:
         """All metrics, as Prometheus reads them."""
@@ -88,6 +103,8 @@ class ServerMetrics(Collector):
             status = self._queue.engine.status()
         except TapgnnError:
             return
+        failing = float(status["checkpoint_error"] is not None)
+        yield GaugeMetricFamily("tapgnn_checkpoint_failing", "1 while the latest checkpoint failed.", failing)
         for key, name, about in _STATUS:
             value = _number(status.get(key))
             if value is not None:

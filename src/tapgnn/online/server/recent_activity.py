@@ -61,9 +61,10 @@ class RecentBatch(NamedTuple):
             "columns": self.cells(row),
         }
 
-    def cells(self, row: int) -> dict[str, float | str | None]:
-        """The columns of an event."""
-        return {name: plain_cell(cells[row]) for name, cells in self.batch.columns.items()}
+    def cells(self, row: int) -> dict[str, Any]:
+        """The columns of an event, its own id first."""
+        found: dict[str, Any] = {**self.batch.kept, **self.batch.columns}
+        return {name: plain_cell(cells[row]) for name, cells in found.items()}
 
 
 class RecentActivity:
@@ -72,6 +73,7 @@ class RecentActivity:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
         self.own_ids: Callable[[Sequence[Id]], list[Id]] = list
+        self.id_column: str | None = None
         self._lock = threading.Lock()
         self._batches: deque[RecentBatch] = deque()
         self._kept = 0
@@ -87,7 +89,7 @@ class RecentActivity:
         risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
         spent = time.perf_counter() - request.arrived
         with self._lock:
-            batch, position = cast(EventBatch, request.events), outcome.receipt.position
+            batch, position = cast(EventBatch, request.events).keeping(self.id_column), outcome.receipt.position
             self._batches.append(RecentBatch(batch, position, dict(outcome.moments), size, probabilities, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:
@@ -109,7 +111,7 @@ class RecentActivity:
         for _, batch, row in sorted(kept, key=itemgetter(0))[:-MOMENTS]:
             del batch.moments[row]
 
-    def find(self, position: int, index: int) -> tuple[Moment, dict[str, float | str | None]]:
+    def find(self, position: int, index: int) -> tuple[Moment, dict[str, Any]]:
         """The moment of a recent event, and its columns."""
         with self._lock:
             for batch in self._batches:

@@ -21,9 +21,12 @@ from tapgnn.model import Config
 from tapgnn.online.answers import BatchReceipt, Explanation, RiskExplanation, ScoredBatch
 from tapgnn.online.engine.ingest import Outcome, Receipt
 from tapgnn.online.engine.queries import LiveView
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.server import openapi, schemas
-from tapgnn.online.server.event_parsing import JSON, EventParser
+from tapgnn.online.server.backup import COPY, Backups
+from tapgnn.online.server.event_parsing import ARROW, JSON, EventParser
 from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
+from tapgnn.online.server.json_size import check_values
 from tapgnn.online.server.middleware import Access, ScopedRoute
 from tapgnn.online.server.recent_activity import SHOWN
 from tapgnn.online.server.service import Service
@@ -32,6 +35,10 @@ Producer = Annotated[
     str | None, Query(min_length=1, max_length=200, description="The sender; with a sequence, a batch counts once.")
 ]
 Sequence = Annotated[int | None, Query(ge=0, le=2**63 - 1, description="The number that the producer gave the batch.")]
+# Bytes that are parsed in about a millisecond.
+QUICK = 65_536
+# An object for each query, three fields in it, and what is around them.
+MOST_VALUES = 6 * schemas.MOST_QUERIES
 # How the work of a request is run: in a reader thread, as an undo, or at once.
 Runner = Callable[[Callable[[], Any]], Awaitable[Any]]
 
@@ -44,20 +51,13 @@ class Routes:
 
     def __init__(self, service: Service, config: Config) -> None:
         self.service, self.config = service, config
+        self.backups = Backups()
 
     @cached_property
     def parser(self) -> EventParser:
         """The parser of events by the schema of the model; an error until the engine is open."""
         settings = self.service.settings
         return EventParser(self.service.queue.engine.rows, settings.events, settings.limits.body)
-
-    def example(self) -> dict[str, Any]:
-        """An event that can be sent."""
-        schema = self.parser.rows.schema
-        event: dict[str, Any] = {schema.src: "a00001", schema.dst: "m0001"}
-        event[schema.time] = self.config.origin + 2 * self.config.span
-        examples = {"number": 1.0, "category": "text", "boolean": True}
-        return event | {name: examples[kind] for name, kind in schema.columns.items()}
 
     def routes(self) -> Iterator[ScopedRoute]:
         """All routes, each with its scope and its description."""
@@ -83,6 +83,14 @@ class Routes:
         viewing = openapi.problems(422, 429, 503)
         reading = {**viewing, **openapi.problems(400, 408, 413, 415)}
         writing = {**reading, **openapi.problems(403, 409)}
+        telling = {**writing, **openapi.problems(410)}
+        yield ScopedRoute(
+            "/v1/backup",
+            self.backup,
+            access="write",
+            response_class=Response,
+            responses={**openapi.problems(403, 429, 503), 200: {"content": {COPY: {}}}},
+        )
         for path, access, run, handler, body, example, response in table:
             described = openapi.body if run is not None else openapi.events_body
             yield ScopedRoute(
@@ -94,7 +102,13 @@ class Routes:
                 description=getdoc(handler),
                 methods=["GET" if body is None else "POST"],
                 response_model=response,
-                responses=viewing if body is None else writing if access == "write" else reading,
+                responses=telling
+                if response is ScoredBatch
+                else viewing
+                if body is None
+                else writing
+                if access == "write"
+                else reading,
                 openapi_extra=None if body is None else described(body, example),
             )
 
@@ -108,12 +122,12 @@ class Routes:
     ) -> Response:
         """Score events from what came before them, then take them in: the loop of fraud detection.
 
-        A duplicate has no scores, because the model knows its events.
+        A batch that is sent again with the same producer and sequence is answered as it was the first time; with 410
+        where that answer is no longer kept.
         """
         outcome = await self._observe(request, producer, sequence, score=True)
-        scored = None if outcome.receipt.duplicate else outcome.probabilities
-        risks = None if scored is None or outcome.risks is None else outcome.risks.tolist()
-        scores = [] if scored is None else scored.tolist()
+        scores = outcome.given("probabilities").tolist()
+        risks = None if outcome.risks is None else outcome.risks.tolist()
         return _json(ScoredBatch(scores, risks, _receipt(outcome.receipt), scores))
 
     async def _observe(
@@ -122,13 +136,25 @@ class Routes:
         _check_query(request, ("producer", "sequence"))
         if (producer is None) != (sequence is None):
             raise HTTPProblemError(422, "producer and sequence belong together; give both, or neither")
-        batch = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
-        return await self.service.observe(batch, producer, sequence, score)
+        return await self.service.observe(await self._batch(request), producer, sequence, score)
+
+    async def _batch(self, request: Request) -> EventBatch:
+        """The events of a body. What may take long is parsed in a thread, so that others are answered meanwhile.
+
+        What an Arrow stream became counts among the bytes of bodies: it may be far more than was sent.
+        """
+        body, kind = await request.body(), request.headers.get("content-type", "")
+        parse = partial(self.parser.parse, body, kind)
+        if ARROW not in kind.lower():
+            return parse() if len(body) <= QUICK else await self.service.parse(parse)
+        batch = await self.service.parse(parse)
+        request.scope["tapgnn.hold"](batch.size_in_memory())
+        return batch
 
     async def classify(self, request: Request) -> Response:
         """The predicted risk of events as if they happened next; nothing is taken in."""
         _check_query(request, ())
-        batch = self.parser.parse(await request.body(), request.headers.get("content-type", ""))
+        batch = await self._batch(request)
         engine = self.service.queue.engine
         if not engine.has_classifier:
             raise QueryError("the model has no classifier; train one with 'tapgnn fit --classify'")
@@ -145,6 +171,11 @@ class Routes:
     def erase(self, body: schemas.EraseBody) -> dict[str, Any]:
         """Undo every event of a node, as `/v1/retract` does; a node without events is no error."""
         return {"events": self.service.queue.engine.erase(body.node)}
+
+    async def backup(self, request: Request) -> Response:
+        """A copy of the journal while events are taken in, complete up to one record; it is a journal itself."""
+        _check_query(request, ())
+        return await self.backups.send(self.service.queue.engine)
 
     def score(self, body: schemas.ScoreBody) -> dict[str, Any]:
         """The scores of links, now or at a later time: the chance of each against one random destination."""
@@ -261,7 +292,9 @@ async def _validated(request: Request, kind: type[BaseModel]) -> BaseModel:
     if given != JSON:
         raise HTTPProblemError(415, f"Content-Type is {given[:80]!r}; send {JSON}")
     try:
-        return kind.model_validate_json(await request.body())
+        body = await request.body()
+        check_values(body, MOST_VALUES, f"{schemas.MOST_QUERIES:,} queries have")
+        return kind.model_validate_json(body)
     except ValidationError as error:
         raise problem_in_body(error) from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import time
@@ -11,21 +12,22 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
+from uuid import uuid4
 
 import numpy as np
 
-from tapgnn.errors import OverloadError, TapgnnError
+from tapgnn.errors import JournalError, OutcomeUnknownError, OverloadError, TapgnnError
 from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.ingest import Outcome, Request
-from tapgnn.online.engine.warm_up import warm_up
 from tapgnn.online.journal.event_batch import EventBatch
-from tapgnn.online.journal.record import Offset
+from tapgnn.online.journal.record import Reached
 from tapgnn.online.server.ingest_queue import IngestQueue
-from tapgnn.online.server.middleware import Limits
+from tapgnn.online.server.limits import Limits
 from tapgnn.online.server.node_insights import NodeInsights
 from tapgnn.online.server.prometheus_metrics import ServerMetrics
 from tapgnn.online.server.recent_activity import SHOWN, RecentActivity
-from tapgnn.online.server.tokens import Tokens
+from tapgnn.online.server.tokens import TokenChecker
+from tapgnn.online.server.tracing import Tracing
 from tapgnn.online.sources import EventSource
 
 _log = logging.getLogger("tapgnn.online.server")
@@ -43,9 +45,10 @@ class ServerSettings:
     queries                most queries that wait
     window                 latest events that are kept to explain scores
     scored_per_second      events scored before they are applied, for the page
+    tracing                makes the spans of requests and batches, None for no traces
     """
 
-    tokens: Tokens | None = None
+    tokens: TokenChecker | None = None
     limits: Limits = field(default_factory=Limits)
     events: int = 10_000
     queue: int = 256
@@ -53,6 +56,7 @@ class ServerSettings:
     queries: int = 256
     window: int = 10_000
     scored_per_second: float = 1_000.0
+    tracing: Tracing | None = None
 
 
 class Service:
@@ -64,13 +68,15 @@ class Service:
         self.settings = settings
         self.activity = RecentActivity()
         self._open_engine = open_engine
-        self.queue = IngestQueue(self._open, settings.queue, settings.queued_events)
+        self.queue = IngestQueue(self._open, settings.queue, settings.queued_events, self._recovered)
         self.metrics = ServerMetrics(self.queue, sources, lambda: self.unavailable_reason is None)
         self.failure: TapgnnError | None = None
         self.on_failure: Callable[[], None] = lambda: None
+        self.before_ready: Callable[[Engine], None] = lambda engine: None
         self.started = time.time()
         self._insights: NodeInsights | None = None
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="tapgnn-reader")
+        self._parser = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-parser")
         self._rewriter = ThreadPoolExecutor(1, thread_name_prefix="tapgnn-rewriter")
         self._undoing = False
         self._queries = 0
@@ -87,10 +93,9 @@ class Service:
         """The engine, with everything around it that needs it."""
         engine = self._open_engine()
         try:
-            with engine.live() as live:
-                warm_up(live.model, live.live_state.start.classifier)
+            self.before_ready(engine)
             self._insights = NodeInsights(engine, self.settings.window)
-            self.activity.own_ids = engine.node_ids.own
+            self.activity.own_ids, self.activity.id_column = engine.node_ids.own, engine.schema.id
         except BaseException:
             engine.close()
             raise
@@ -114,22 +119,45 @@ class Service:
         self.on_failure()
         return True
 
+    def _recovered(self, replayed: bool) -> None:
+        """Drop what belongs to a state that another one has replaced."""
+        if replayed:
+            self.activity.clear()
+            self.insights.clear()
+
     def _follow(self, source: EventSource, engine: Engine) -> None:
         """Read a source; one that fails stops the server, because its events would be missing."""
+        # What comes without an offset is told from what came before by a number.
+        name, numbers = f"{source.name} {uuid4().hex}", itertools.count()
 
-        def deliver(batch: EventBatch, offset: Offset | None) -> None:
-            self.queue.submit_and_wait(self._request(batch, offset=offset), self._stop)
+        def deliver(batch: EventBatch, reached: Reached) -> None:
+            producer, sequence = (None, None) if reached else (name, next(numbers))
+            unknown = False
+            while not self._stop.is_set():
+                try:
+                    if unknown and reached and set(reached) <= {(*key, at) for key, at in engine.offsets().items()}:
+                        return
+                    self.queue.submit_and_wait(self.request(batch, producer, sequence, reached), self._stop)
+                    return
+                except JournalError as error:
+                    unknown = unknown or isinstance(error, OutcomeUnknownError)
+                    self.queue.wait_until_available(self._stop)
 
         source.run(deliver, engine.offsets(), self._stop, engine.rows)
         _log.info("source ended", extra={"fields": {"source": source.name}})
 
     def close(self) -> None:
-        """Stop the sources, drain the queue, checkpoint."""
+        """Stop the sources, drain the queue, checkpoint; where that fails, `failure` says why."""
         self._stop.set()
         self._followers.shutdown(wait=True)
         self._rewriter.shutdown(wait=True)
-        self.queue.close()
+        try:
+            self.queue.close()
+        except TapgnnError as error:
+            self.failure = self.failure or TapgnnError(f"stopped without a last checkpoint: {error}")
+            _log.error("closed without a checkpoint", extra={"fields": {"reason": str(error)}})
         self._readers.shutdown(wait=True)
+        self._parser.shutdown(wait=True)
         _log.info("closed")
 
     @property
@@ -148,22 +176,23 @@ class Service:
 
     async def observe(self, batch: EventBatch, producer: str | None, sequence: int | None, score: bool) -> Outcome:
         """Queue a batch and wait until it is durable and applied."""
-        return await asyncio.wrap_future(self.queue.submit(self._request(batch, producer, sequence, score=score)))
+        return await asyncio.wrap_future(self.queue.submit(self.request(batch, producer, sequence, told=score)))
 
-    def _request(
+    def request(
         self,
         batch: EventBatch,
         producer: str | None = None,
         sequence: int | None = None,
-        offset: Offset | None = None,
-        score: bool = False,
+        reached: Reached = (),
+        told: bool = False,
     ) -> Request:
-        """A batch whose outcome is recorded, scored where it is asked for or the page has a budget for it."""
-        score = score or self._takes_from_budget(len(batch))
-        request = Request(
-            batch, producer, sequence, offset, score, score and self.queue.engine.has_classifier, keep=SHOWN
-        )
+        """A batch whose outcome is recorded, scored where its sender is told or the page has a budget for it."""
+        score = told or self._takes_from_budget(len(batch))
+        classify = score and self.queue.engine.has_classifier
+        request = Request(batch, producer, sequence, reached, score, classify, keep=SHOWN, told=told)
         request.answer.add_done_callback(partial(self._record, request))
+        if self.settings.tracing is not None:
+            self.settings.tracing.follow(request, len(batch))
         return request
 
     def _takes_from_budget(self, size: int) -> bool:
@@ -180,6 +209,10 @@ class Service:
         if not answer.cancelled() and answer.exception() is None:
             self.metrics.add_batch(request, answer.result())
             self.activity.add_batch(request, answer.result())
+
+    async def parse(self, work: Callable[[], Answer]) -> Answer:
+        """Parse a large body in a thread, one at a time."""
+        return await asyncio.get_running_loop().run_in_executor(self._parser, work)
 
     async def undo(self, work: Callable[[], Answer]) -> Answer:
         """Undo events, one request at a time. Recent activity is cleared."""

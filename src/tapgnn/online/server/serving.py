@@ -1,7 +1,7 @@
 """Running the server: one process, loopback only unless there are tokens, and a clean shutdown.
 
 On SIGTERM and Ctrl-C no new connections are accepted, open requests are answered, the queue is drained, the engine
-writes its last checkpoint, and the process exits with code 0.
+writes its last checkpoint, and the process exits with code 0. SIGHUP reloads what can be reloaded: the tokens.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +18,13 @@ import uvicorn
 from tapgnn.errors import ConfigError
 from tapgnn.model import Config
 from tapgnn.online.server.app import make_app
+from tapgnn.online.server.http_protocol import LINGERING, limited_protocol
 from tapgnn.online.server.middleware import is_loopback
 from tapgnn.online.server.service import Service
 
 GRACE_SECONDS = 30
+# Files that are open besides connections.
+OTHER_FILES = 200
 
 
 def check_address(host: str, secured: bool) -> None:
@@ -34,15 +38,17 @@ def check_address(host: str, secured: bool) -> None:
 
 def make_server(service: Service, config: Config) -> uvicorn.Server:
     """A server that is not yet started; it stops when the service fails."""
+    limits, metrics = service.settings.limits, service.metrics
     settings = uvicorn.Config(
         make_app(service, config),
+        http=limited_protocol(limits, metrics.add_refusal),
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
         date_header=False,
-        timeout_keep_alive=30,
+        timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=GRACE_SECONDS,
-        h11_max_incomplete_event_size=65_536,
     )
     server = uvicorn.Server(settings)
     service.on_failure = lambda: setattr(server, "should_exit", True)
@@ -50,18 +56,34 @@ def make_server(service: Service, config: Config) -> uvicorn.Server:
 
 
 def run(
-    service: Service, config: Config, host: str = "127.0.0.1", port: int = 8000, announce: Callable[[str], None] = print
+    service: Service,
+    config: Config,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    announce: Callable[[str], None] = print,
+    reload: Callable[[], None] = lambda: None,
 ) -> None:
-    """Serve until told to stop; raises what stopped the service, such as a journal or a source that failed."""
+    """Serve until told to stop; `reload` is called on SIGHUP.
+
+    Raises what stopped the service, such as a journal or a source that failed.
+    """
     check_address(host, service.settings.tokens is not None)
     # Reader and writer threads share the interpreter; a query must not wait long for the writer.
     sys.setswitchinterval(0.0005)
+    allow_open_files(service.settings.limits.connections + LINGERING + OTHER_FILES)
     server, listening = make_server(service, config), listen(host, port)
 
     def nothing(*_: Any) -> None:
         """Ignore the signal, which uvicorn raises again when it has stopped."""
 
-    before = {kind: signal.signal(kind, nothing) for kind in (signal.SIGTERM, signal.SIGINT)}
+    def again(*_: Any) -> None:
+        # In a thread, because the signal may have come in the middle of a line of the log.
+        threading.Thread(target=reload, name="tapgnn-reload").start()
+
+    handlers: dict[int, Callable[..., None]] = {signal.SIGTERM: nothing, signal.SIGINT: nothing}
+    if hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = again
+    before = {kind: signal.signal(kind, handler) for kind, handler in handlers.items()}
     announce(address(listening))
     try:
         server.run(sockets=[listening])
@@ -71,6 +93,19 @@ def run(
         listening.close()
     if service.failure is not None:
         raise service.failure
+
+
+def allow_open_files(count: int) -> None:
+    """Let this process have so many files open, each connection is one, as far as it may raise its own limit."""
+    try:
+        import resource
+    except ImportError:
+        # Windows has no such limit.
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def address(listening: socket.socket) -> str:

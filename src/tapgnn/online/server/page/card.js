@@ -11,7 +11,7 @@ let before = null;
 export async function openCard(id, role = null) {
   const card = await ask("/v1/node", role === null ? { node: id } : { node: id, role });
   id = card.node;
-  const about = `${count(card.as_source)} events as source, ${count(card.as_destination)} as destination`;
+  const about = `${count(card.as_source)} ${card.as_source === 1 ? "event" : "events"} as source, ${count(card.as_destination)} as destination`;
   show(id, [String(id)], about, false);
   showDrift(card.events);
   at("card-suggested").replaceChildren(...card.suggested.map((link) => suggestion(id, link)));

@@ -5,6 +5,7 @@ import { cells, count, make, meter, milliseconds, moment, node, riskMeter, short
 import { bars } from "./charts.js";
 import { Map2D } from "./map.js";
 import { closeCard, openCard, openEvent } from "./card.js";
+import "./theme.js";
 
 const at = (id) => document.getElementById(id);
 const map = new Map2D(at("map"), at("map-here"));
@@ -169,19 +170,4 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-const THEMES = [["", "system"], ["light", "light"], ["dark", "dark"]];
-function setTheme(name) {
-  if (name) document.documentElement.dataset.theme = name;
-  else delete document.documentElement.dataset.theme;
-  const words = `Colours: ${THEMES.find(([theme]) => theme === name)[1]}`;
-  at("theme").setAttribute("aria-label", words);
-  at("theme").title = words;
-}
-at("theme").addEventListener("click", () => {
-  const place = THEMES.findIndex(([theme]) => theme === (document.documentElement.dataset.theme ?? ""));
-  const next = THEMES[(place + 1) % THEMES.length][0];
-  localStorage.setItem("tapgnn-theme", next);
-  setTheme(next);
-});
-setTheme(THEMES.some(([theme]) => theme === localStorage.getItem("tapgnn-theme")) ? localStorage.getItem("tapgnn-theme") : "");
 round();

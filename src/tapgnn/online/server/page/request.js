@@ -13,10 +13,13 @@ export function keepToken(token) {
   sessionStorage.setItem(KEY, token);
 }
 
-export async function ask(path, body) {
-  const headers = {};
+export function authorization() {
   const token = sessionStorage.getItem(KEY);
-  if (token) headers.Authorization = `Bearer ${token}`;
+  return token ? { Authorization: `Bearer ${token}` } : {};
+}
+
+export async function ask(path, body) {
+  const headers = authorization();
   const options = { headers, cache: "no-store", signal: AbortSignal.timeout(8000) };
   if (body !== undefined) {
     options.method = "POST";
