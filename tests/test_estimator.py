@@ -19,6 +19,7 @@ from tapgnn.data import frame_events, frame_schema
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.errors import ConfigError, EventError, LateEventError, ModelFileError, QueryError, StateError
 from tapgnn.evaluation.questions import TRIVIAL
+from tapgnn.model import PRESETS
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_a_saved_model_answers_like_the_one_in_memory(log, fitted, tmp_path):
         again.score(names[:5], names[5:10], later), fitted.score(names[:5], names[5:10], later)
     )
     assert again.rank(names[0], later, 3) == fitted.rank(names[0], later, 3)
-    with pytest.raises(QueryError, match="log was not saved"):
+    with pytest.raises(QueryError, match="has no log"):
         again.embed(names[:1], [log.time[10]])
     with pytest.raises(QueryError, match="log, from which negatives are drawn, was not saved"):
         again.evaluate(replace(log, vocabulary=again.vocabulary))
@@ -159,12 +160,29 @@ def test_a_chosen_grid_of_numpy_numbers_can_be_saved(log, tmp_path):
     assert TAPGNN.load(tmp_path).width == 8
 
 
+def test_a_preset_decides_how_it_is_trained_where_nothing_else_is_said():
+    shown = {name: TAPGNN(name).resolved() for name in PRESETS}
+    epochs = {name: shown[name]["training"]["epochs"] for name in PRESETS}
+    assert epochs["adaptive"] < epochs["paper"] == epochs["published"]
+    assert shown["paper"]["model"]["width"] == 128
+    chosen = TAPGNN("paper", epochs=8, options={"time_width": 4})
+    assert (chosen.settings().epochs, chosen.settings().vector_rate) == (8, shown["paper"]["training"]["vector_rate"])
+    found = chosen.resolved()
+    assert found["model"]["time_width"] == 4
+    assert None not in [*found["model"].values(), *found["training"].values()]
+    # Every one of them can be given back.
+    again = TAPGNN(found["preset"], options=found["model"], **found["training"])
+    assert again.resolved() == found
+    with pytest.raises(ConfigError, match="preset 'best' is not one of"):
+        TAPGNN("best").resolved()
+
+
 @pytest.mark.parametrize("kernel", ["gcn", "mean", "pool", "attention"])
 def test_the_paper_preset_trains(kernel):
     rng = np.random.default_rng(0)
     log = Events.from_arrays(*rng.integers(0, 20, (2, 400)), np.arange(400.0))
     model = TAPGNN("paper", kernel=kernel, width=8, options={"time_width": 4}, epochs=1).fit(log)
-    assert np.isfinite(model.history_.best_auc)
+    assert np.isfinite(model.history_.best)
 
 
 def test_a_log_too_short_to_split_is_refused():

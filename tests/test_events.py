@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch_geometric.data import TemporalData
 
-from tapgnn import Events, TapgnnError, Vocabulary
+from tapgnn import Events, TapgnnError, Vocabulary, vocabulary
 from tapgnn.errors import EventError, QueryError
 from tapgnn.events import events_fingerprint
 from tapgnn.online.engine.recycling_vocabulary import RecyclingVocabulary
@@ -152,7 +152,7 @@ def test_bad_input_is_one_line_that_names_the_place(changes, words):
         (lambda events: events.slice(1, 2), "cuts the instant"),
         (lambda events: events.slice(0, 9), "outside"),
         (lambda events: next(events.chunks(0)), "at least one event"),
-        (lambda events: events.append(log()), "number their ids apart"),
+        (lambda events: events.append(log()), "different vocabularies"),
         (lambda events: events.append(events), "before the log ends"),
         (lambda events: Events.from_frame(pl.DataFrame({"src": [1]})), "no column 'dst'"),
     ],
@@ -227,6 +227,18 @@ def test_a_vocabulary_hashes_every_id_once_however_it_grows():
         assert names.hashes().tolist() == hash_ids(names.ids).tolist()
         assert names.hashes(size - 1).tolist() == hash_ids([size]).tolist()
     assert len(names.hashes(len(names))) == 0
+
+
+def test_ids_whose_hashes_nobody_asks_for_are_not_hashed(monkeypatch):
+    """A restored state has them in its rows; hashing a million ids would hold up the first new one."""
+    names, hashed = RecyclingVocabulary(["ann"]), []
+    monkeypatch.setattr(vocabulary, "hash_ids", lambda ids: hashed.extend(ids) or hash_ids(ids))
+    names.place(["bob", None, "cat"])
+    assert names.assign(["dan", "eve"])[0].tolist() == [2, 4]
+    assert names.hashes(4).tolist() == hash_ids(["eve"]).tolist()
+    assert hashed == ["eve"]
+    assert names.hashes().tolist() == hash_ids(["ann", "bob", "dan", "cat", "eve"]).tolist()
+    assert sorted(hashed) == ["ann", "bob", "cat", "dan", "eve"]
 
 
 def test_a_row_that_is_given_to_another_id_has_its_hash():

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from tapgnn.file_integrity import atomic_write, bytes_sha256, file_sha256, write_atomically
+from tests.full_disk import small_disk
 
 
 def test_the_file_has_the_new_content_only_when_the_block_ends(tmp_path):
@@ -32,6 +33,16 @@ def test_a_failure_leaves_the_old_content_and_nothing_else(tmp_path, error):
         break_off()
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_names_the_file_and_leaves_the_old_content(tmp_path):
+    with small_disk(tmp_path / "disk", 65_536) as disk:
+        write_atomically(disk / "file", b"old")
+        with pytest.raises(OSError, match="No space left") as caught:
+            write_atomically(disk / "file", bytes(100_000))
+        assert caught.value.filename == str(disk / "file")
+        assert (disk / "file").read_bytes() == b"old"
+        assert [found.name for found in disk.iterdir()] == ["file"]
 
 
 def test_a_place_that_is_a_folder_is_refused_and_left_alone(tmp_path):

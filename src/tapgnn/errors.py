@@ -1,11 +1,22 @@
 """Every error that a caller can cause, in one tree.
 
-A message says what was expected, what came, where it stands, and the cure.
+A message says what was expected, what came, where it stands, and the cure. Where the cure is another one on the command
+line or over HTTP than in Python, the error knows it in their words (`advise`, `TapgnnError.told`).
 """
+
+from __future__ import annotations
+
+from typing import Literal, TypeVar
+
+Interface = Literal["command_line", "http"]
 
 
 class TapgnnError(Exception):
     """The root: catch it to catch everything the library raises on purpose."""
+
+    def told(self, interface: Interface) -> str:
+        """The message in the words of an interface."""
+        return str(getattr(self, f"_{interface}", self))
 
 
 class EventError(TapgnnError, ValueError):
@@ -13,11 +24,11 @@ class EventError(TapgnnError, ValueError):
 
 
 class LateEventError(EventError):
-    """An event is not younger than the clock of the state that should absorb it."""
+    """An event is not later than the clock of the state that should absorb it."""
 
 
 class QueryError(TapgnnError, ValueError):
-    """A question that cannot be answered exactly: an unknown node, or a time already passed."""
+    """A query that cannot be answered exactly: an unknown node, or a time in the past."""
 
 
 class ConfigError(TapgnnError, ValueError):
@@ -52,6 +63,10 @@ class UnavailableError(JournalError):
     """A batch of which certainly nothing was taken in: replaying, stopping, failed before, or the disk is full."""
 
 
+class AnswerGoneError(TapgnnError):
+    """A batch that was taken in before, whose scores are no longer kept: it counts once."""
+
+
 class OverloadError(TapgnnError):
     """More is waiting for a live engine than it lets wait; `seconds` says when to try again."""
 
@@ -70,3 +85,20 @@ class ServerError(TapgnnError):
 
 class IrrevocableError(StateError, JournalError):
     """Events that cannot be taken back: the state saved with the model holds them, or earlier records were dropped."""
+
+
+Kind = TypeVar("Kind", bound=TapgnnError)
+
+
+def advise(kind: type[Kind], what: str, python: str, command_line: str, http: str | None = None) -> Kind:
+    """An error that says what is wrong, and the cure in the words of each interface.
+
+    >>> late = advise(LateEventError, "the event is late", "pass late='merge'", "pass --late merge")
+    >>> str(late), late.told("command_line")
+    ("the event is late; pass late='merge'", 'the event is late; pass --late merge')
+    """
+    found = kind(f"{what}; {python}")
+    for name, cure in {"_command_line": command_line, "_http": http}.items():
+        if cure is not None:
+            setattr(found, name, f"{what}; {cure}")
+    return found

@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -40,15 +40,14 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 
+from tapgnn import html_display
 from tapgnn.data.arguments import (
     check_events,
     check_seed,
     is_whole,
-    known_rows_of,
     listed_ids,
     plain,
     plain_values,
-    rows_of,
     seconds_of,
 )
 from tapgnn.data.fitted_schema import FittedSchema
@@ -60,8 +59,7 @@ from tapgnn.data.node_table import NodeEncoder, NodeTable, read_node_table
 from tapgnn.data.reading.clock import UNITS
 from tapgnn.data.schema import Schema
 from tapgnn.data.splits import split_strict
-from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError
-from tapgnn.evaluation.questions import measure_trained
+from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError, advise
 from tapgnn.events import Events, Floats, Ints, checked_labels
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
 from tapgnn.model.files import (
@@ -74,7 +72,7 @@ from tapgnn.model.files import (
     unpack_tensors,
 )
 from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
-from tapgnn.training.classification import Classification, Protocol, score_events, train_classifier
+from tapgnn.training.classification import Classification, ClassifierProtocol, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings, TrainingParameters
 from tapgnn.training.stream_scoring import represent_along
 from tapgnn.vocabulary import Id, Vocabulary
@@ -89,8 +87,8 @@ FILE = "estimator.safetensors"
 class TAPGNN(TrainingParameters):
     """Temporal Aggregation and Propagation Graph Neural Network.
 
-    preset, and the options of it that are not None, give the model; the others how it is trained. See `Config` and
-    `TrainingParameters` for their meaning.
+    preset, and the options of it that are not None, give the model; the others how it is trained; epochs and
+    vector_rate are those of the preset where they are None. See `Config`, `TrainingParameters` and `Settings`.
 
     >>> rng = np.random.default_rng(0)
     >>> log = Events.from_arrays(rng.integers(0, 30, 600), rng.integers(30, 60, 600), np.arange(600.0))
@@ -105,6 +103,8 @@ class TAPGNN(TrainingParameters):
     width: int | None = None
     dropout: float | None = None
     options: dict[str, Any] | None = None
+    epochs: int | None = None
+    vector_rate: float | None = None
 
     # What the columns of predict_proba stand for: the common and the rare label.
     classes_ = np.array([0, 1])
@@ -136,6 +136,15 @@ class TAPGNN(TrainingParameters):
         chosen = [f"{name}={value!r}" for name, value in self.get_params().items() if value != usual[name]]
         return f"TAPGNN({', '.join(chosen)})"
 
+    def _repr_html_(self) -> str:
+        """The settings that were chosen, and what is known, for a notebook."""
+        rows: list[tuple[str, Any]] = [("model", repr(self))]
+        if hasattr(self, "state_"):
+            rows += [("has observed", f"{self.state_.events:,} events up to {self.state_.clock:.10g}")]
+            rows += [("knows", f"{len(self.model_.vocabulary):,} nodes")]
+            rows += [("classifier", "none" if self.classifier_ is None else type(self.classifier_).__name__)]
+        return html_display.table("TAPGNN" if len(rows) > 1 else "TAPGNN, not fitted", ["", ""], rows)
+
     def config(self) -> Config:
         """The model's configuration before it is fitted to a log."""
         named = {"kernel": self.kernel, "layers": self.layers, "width": self.width, "dropout": self.dropout}
@@ -147,7 +156,14 @@ class TAPGNN(TrainingParameters):
     def settings(self) -> Settings:
         """How the model is trained."""
         check_seed(self.seed)
-        return Settings(**plain_values({field.name: getattr(self, field.name) for field in fields(Settings)}, Settings))
+        given = {field.name: getattr(self, field.name) for field in fields(Settings)}
+        by_preset = Settings.__annotations__
+        chosen = {name: value for name, value in given.items() if value is not None or name not in by_preset}
+        return Settings.preset(self.preset, **plain_values(chosen, Settings))
+
+    def resolved(self) -> dict[str, Any]:
+        """Every setting with its value, plain: those of the model before it is fitted to a log, and of the training."""
+        return {"preset": self.preset, "model": self.config().to_dict(), "training": asdict(self.settings())}
 
     def fit(
         self,
@@ -249,7 +265,7 @@ class TAPGNN(TrainingParameters):
         return self.table_.encode(events)
 
     def observe(self, events: Any) -> TAPGNN:
-        """Absorb events that are younger than all before."""
+        """Absorb events that are later than all before."""
         encoded = self._encoded(events)
         with torch.no_grad():
             for piece in encoded.chunks(4_096):
@@ -263,18 +279,26 @@ class TAPGNN(TrainingParameters):
         self._check_fitted()
         encoder = self.table_.nodes
         if encoder is None:
-            raise QueryError("the model was fitted without a node table; fit it again with nodes=... (--node-table)")
+            raise advise(
+                QueryError,
+                "the model was fitted without a node table",
+                "fit it again with nodes=...",
+                "fit it again with --node-table",
+            )
         _describe(self.model_, self.table_, read_node_table(nodes, self.schema, encoder.id, encoder.kinds))
         return self
 
     def remember(self, events: Any) -> TAPGNN:
-        """Give a loaded model the log of all that it has observed, so that it can be asked about the past again."""
+        """Give a loaded model the log of all that it has observed, so that it can answer queries about the past."""
         events = self._encoded(events)
         end = float(events.time[-1]) if len(events) else -np.inf
         if end != self.state_.clock or len(events) != self.state_.events:
-            raise EventError(
+            raise advise(
+                EventError,
                 f"the model has observed {self.state_.events:,} events up to {self.state_.clock}, this log has "
-                f"{len(events):,} up to {end}; pass the whole log that it has observed, and `observe` what came later"
+                f"{len(events):,} up to {end}",
+                "pass the whole log that it has observed, and `observe` what came later",
+                "pass the whole log that it has observed as --log, and what came later as --observe",
             )
         self.log_ = GrowingLog()
         self.log_.append(events)
@@ -295,17 +319,20 @@ class TAPGNN(TrainingParameters):
         node = self._rows(nodes, side)
         when = self._times(times, len(node))
         return answer_like(
-            nodes, self._represent(node, when), [f"z{place}" for place in range(self.model_.config.width)]
+            nodes, self.embed_rows(node, when), [f"z{place}" for place in range(self.model_.config.width)]
         )
 
-    def _represent(self, node: Ints, when: Floats) -> NDArray[np.float32]:
-        """z [Q, d] of rows of the vocabulary."""
+    @torch.no_grad()
+    def embed_rows(self, node: Ints, when: Floats) -> NDArray[np.float32]:
+        """z [Q, d] of rows of the vocabulary at times in the unit of the log."""
         if not len(node) or when.min() > self.state_.clock:
             return self.model_.query(self.state_, node, when).float().numpy(force=True)
         if self.log_ is None:
-            raise QueryError(
-                f"the model has moved on to {self.state_.clock} and its log was not saved with it; ask for later "
-                "times, or call remember(log) with the log that it was fitted on (on the command line: --log)"
+            raise advise(
+                QueryError,
+                f"the model has observed events up to {self.state_.clock} and has no log",
+                "query later times, or call remember(log) with the log that it was fitted on",
+                "query later times, or pass --log with the log that it was fitted on",
             )
         return represent_along(self.model_, self.model_.empty_state(), self.log_.events(), node, when)[0]
 
@@ -334,7 +361,7 @@ class TAPGNN(TrainingParameters):
         when = self._times(time, len(sources))
         pool = self.candidates_
         if among is not None:
-            pool = known_rows_of(self.schema.internal_dst(listed_ids(among)), self.vocabulary)
+            pool = self.vocabulary.known_rows(self.schema.internal_dst(listed_ids(among)))
         best = [self._best(row, at, pool, k) for row, at in zip(sources.tolist(), when.tolist(), strict=True)]
         return best[0] if isinstance(src, str | Integral) else best
 
@@ -352,17 +379,19 @@ class TAPGNN(TrainingParameters):
         schema, vocabulary = self.schema, self.vocabulary
         if side not in ("src", "dst", None):
             raise QueryError(f"side is 'src' or 'dst', not {side!r}")
-        if not schema.bipartite:
-            return rows_of(ids, vocabulary)
         names = listed_ids(ids)
+        if not schema.bipartite:
+            return vocabulary.rows(names)
         left, right = vocabulary.rows(schema.internal_src(names)), vocabulary.rows(schema.internal_dst(names))
         if side is not None:
             return left if side == "src" else right
         both = np.flatnonzero((left >= 0) & (right >= 0))
         if len(both):
-            raise QueryError(
-                f"{list(names)[both[0]]!r} is a {schema.src} and also a {schema.dst}; pass side='src' or side='dst' "
-                "(on the command line: --side)"
+            raise advise(
+                QueryError,
+                f"{list(names)[both[0]]!r} is a {schema.src} and also a {schema.dst}",
+                "pass side='src' or side='dst'",
+                "pass --side src or --side dst",
             )
         return np.maximum(left, right)
 
@@ -375,14 +404,16 @@ class TAPGNN(TrainingParameters):
         return when if is_number else when / UNITS[self.schema.time_unit]
 
     def evaluate(self, events: Any, seed: int = 0) -> dict[str, dict[str, float]]:
-        """Every metric of the strict protocol on events younger than all observed, by method, this model first.
+        """Every metric of the strict protocol on events later than all observed, by method, this model first.
 
         The events are not absorbed. To train and test along one log, and over several seeds, see
         `tapgnn.evaluation`.
         """
+        from tapgnn.evaluation.questions import measure_trained
+
         events = self._encoded(events)
         if not len(events):
-            raise EventError("there are no events to evaluate on; pass at least one that is younger than all observed")
+            raise EventError("there are no events to evaluate on; pass at least one that is later than all observed")
         check_seed(seed)
         if self.log_ is None:
             raise QueryError(
@@ -392,7 +423,7 @@ class TAPGNN(TrainingParameters):
         found = measure_trained(self.model_, self.state_, self.log_.events(), events, "strict", seed)
         return {name: results.metrics for name, results in found.items()}
 
-    def fit_classifier(self, events: Any, protocol: Protocol = "facts") -> Classification:
+    def fit_classifier(self, events: Any, protocol: ClassifierProtocol = "facts") -> Classification:
         """Learn the labels of a log on top of the frozen model; `classify` then answers.
 
         See `tapgnn.training.classification` for the protocols.
@@ -406,8 +437,8 @@ class TAPGNN(TrainingParameters):
     def classify(self, events: Any) -> Any:
         """The probability [E] of the rare label for each of these events, each seen just before it happens.
 
-        The events must be younger than what was observed; they are not absorbed. For a table the answer is in the order
-        of its rows; without a column of times, they are all asked about now.
+        The events must be later than what was observed; they are not absorbed. For a table the answer is in the order
+        of its rows; without a column of times, every event is taken to happen now.
         """
         log, order = self._located(events)
         if self.classifier_ is None:
@@ -435,7 +466,7 @@ class TAPGNN(TrainingParameters):
             ahead = self._encoded(log.take(later))
             z[fresh] = represent_along(self.model_, self.state_.copy(), ahead, node[fresh], when[fresh])[0]
         if not later.all():
-            z[~fresh] = self._represent(node[~fresh], when[~fresh])
+            z[~fresh] = self.embed_rows(node[~fresh], when[~fresh])
         both = np.concatenate([z[: len(log)], z[len(log) :]], axis=1)
         return answer_like(events, in_row_order(both, order), self.get_feature_names_out().tolist())
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tapgnn.errors import EventError
+from tapgnn.html_display import table
 from tapgnn.vocabulary import Id, Vocabulary, checked_id
 
 Ints = NDArray[np.int64]
@@ -125,6 +126,18 @@ class Events:
     def __len__(self) -> int:
         return len(self.time)
 
+    def _repr_html_(self) -> str:
+        """The first rows, for a notebook."""
+        names, shown = self.vocabulary.ids, min(len(self), 5)
+        marks = {} if self.labels is None else {"label": self.labels}
+        more = {**marks, **self.columns}
+        rows = [
+            [names[self.src[e]], names[self.dst[e]], self.time[e].item(), *(column[e] for column in more.values())]
+            for e in range(shown)
+        ]
+        title = f"{len(self):,} events of {len(names):,} nodes, the first {shown}"
+        return table(title, ["src", "dst", "time", *more], rows)
+
     @property
     def shape(self) -> tuple[int]:
         """(E,): with `[rows]`, all that scikit-learn needs to cut a log."""
@@ -177,7 +190,7 @@ class Events:
         """This log followed by one that starts no earlier than it ends; both must share the vocabulary."""
         if later.vocabulary is not self.vocabulary:
             raise EventError(
-                "the two logs number their ids apart; pass vocabulary=log.vocabulary when building the second"
+                "the two logs have different vocabularies; build the second with vocabulary=log.vocabulary"
             )
         if len(self) and len(later) and later.time[0] < self.time[-1]:
             raise EventError(
@@ -303,9 +316,7 @@ def checked_column(name: str, column: Any, size: int) -> NDArray[Any]:
     else:
         given = [None if cell is None or cell != cell else cell for cell in cells.tolist()]
         if any(isinstance(cell, str) for cell in given) or not any(cell is not None for cell in given):
-            texts = np.empty(size, dtype=object)
-            texts[:] = [None if cell is None else str(cell) for cell in given]
-            return texts
+            return np.array([None if cell is None else str(cell) for cell in given], dtype=object)
         try:
             numbers = np.array([np.nan if cell is None else cell for cell in given], dtype=np.float64)
         except (TypeError, ValueError):

@@ -28,7 +28,8 @@ def atomic_write(path: str | Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             os.fsync(stream.fileno())
         os.replace(part, target)
     except OSError as error:
-        if error.filename == str(part):
+        # A write that fails names no file.
+        if error.errno is not None and error.filename in (None, str(part)):
             raise OSError(error.errno, error.strerror, str(target)) from None
         raise
     finally:

@@ -33,7 +33,7 @@ class Vocabulary:
         if len(self._row) != len(self._ids):
             raise EventError("the ids of a vocabulary must differ; remove the repeated ones")
         self._hash = np.empty(0, dtype=np.uint64)
-        self._hashed = 0
+        self._is_hashed = np.zeros(0, dtype=bool)
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -77,15 +77,15 @@ class Vocabulary:
         return rows
 
     def hashes(self, first: int = 0) -> NDArray[np.uint64]:
-        """The hash of each id from row `first` on (`hash_ids`); an id is hashed once."""
-        fresh = hash_ids(self._ids[self._hashed :])
-        size = self._hashed + len(fresh)
+        """The hash of each id from row `first` on (`hash_ids`); an id is hashed once, and only when it is asked for."""
+        size = len(self._ids)
         if size > len(self._hash):
-            longer = np.empty(max(size, 2 * len(self._hash)), dtype=np.uint64)
-            longer[: self._hashed] = self._hash[: self._hashed]
-            self._hash = longer
-        self._hash[self._hashed : size] = fresh
-        self._hashed = size
+            more = max(size, 2 * len(self._hash)) - len(self._hash)
+            self._hash = np.append(self._hash, np.empty(more, dtype=np.uint64))
+            self._is_hashed = np.append(self._is_hashed, np.zeros(more, dtype=bool))
+        missing = first + np.flatnonzero(~self._is_hashed[first:size])
+        self._hash[missing] = hash_ids([self._ids[row] for row in missing.tolist()])
+        self._is_hashed[missing] = True
         return self._hash[first:size]
 
     def copy(self) -> Vocabulary:

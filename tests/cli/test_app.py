@@ -1,7 +1,9 @@
 """The entry point: help that is true and quick, errors that are one line."""
 
 import inspect
+import os
 import re
+import shlex
 import subprocess
 import sys
 import types
@@ -10,12 +12,14 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+import typer
 
 import tapgnn as package
 from tapgnn import Config, cli
 from tapgnn.cli import app, train
-from tapgnn.cli.options import Learning
+from tapgnn.cli.options import TrainingOptions
 from tapgnn.data.reading.formats import FORMATS
+from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.errors import TapgnnError
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation.protocols import PROTOCOLS
@@ -28,10 +32,12 @@ from tests.data.reading.malformed import BAD, GOOD, LEGAL, damaged_texts, possib
 
 COMMANDS = (
     *("inspect", "simulate", "datasets"),
-    *("evaluate", "compare", "fit"),
+    *("evaluate", "compare", "sweep", "fit", "reproduce"),
     *("embed", "score", "rank", "classify"),
-    *("serve", "replay", "migrate", "token"),
+    *("serve", "replay", "migrate", "backup", "token"),
+    *("export", "push", "pull", "doctor"),
 )
+TOKEN_COMMANDS = ("token new", "token list", "token revoke")
 
 
 def test_help_names_every_command_and_every_command_has_help():
@@ -43,7 +49,7 @@ def test_help_names_every_command_and_every_command_has_help():
         shown = tapgnn(group)
         assert (shown.code, shown.err) == (0, "")
         assert f"Usage: tapgnn {group}" in shown.out
-    for name in (*COMMANDS, "datasets list", "datasets download", "token new"):
+    for name in (*COMMANDS, "datasets list", "datasets download", *TOKEN_COMMANDS):
         assert f"Usage: tapgnn {name}" in tapgnn(*name.split(), "--help").out
 
 
@@ -57,6 +63,28 @@ def test_the_commands_are_these_and_the_package_says_where_each_is():
         assert path.name in told
 
 
+def test_every_command_shows_examples_that_it_understands():
+    for name in (*COMMANDS, "datasets list", "datasets download", *TOKEN_COMMANDS):
+        if name in ("datasets", "token"):
+            continue
+        assert f"tapgnn {name}" in tapgnn(*name.split(), "--help").out.partition("Examples:")[2], name
+        for line in app.EXAMPLES[name]:
+            _, *words = shlex.split(line)
+            assert " ".join(words).startswith(name)
+            command = typer.main.get_command(app.app)
+            for word in name.split():
+                command, words = command.commands[word], words[1:]
+            command.make_context(name, words)
+
+
+def test_shells_complete_commands_and_options():
+    for words, wanted in (("tapgnn ra", {"rank"}), ("tapgnn rank --que", {"--queries"})):
+        asking = {"_TAPGNN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+        command = [sys.executable, "-c", "import sys; from tapgnn.cli import main; sys.exit(main())"]
+        done = subprocess.run(command, env={**os.environ, **asking}, capture_output=True, text=True)
+        assert set(done.stdout.split()) == wanted
+
+
 def test_version_is_that_of_the_package():
     assert tapgnn("--version").out == f"tapgnn {package.__version__}\n"
 
@@ -67,20 +95,44 @@ def test_help_names_every_choice_there_is():
         assert name in shown
 
 
+def in_words(value):
+    """A value as help shows it."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def told(adaptive, paper, published):
+    """A default by preset, those that are the same told once."""
+    if paper == published != adaptive:
+        return f"{adaptive} (paper, published: {paper})"
+    others = {"paper": paper, "published": published}
+    other = "; ".join(f"{name}: {value}" for name, value in others.items() if value != adaptive)
+    return f"{adaptive} ({other})" if other else adaptive
+
+
 def test_the_defaults_that_help_shows_are_those_of_the_estimator():
     truth = TAPGNN().get_params()
-    shown = {field.name: field.metadata["option"].show_default for field in fields(Learning)}
-    preset = {name for name in shown if truth.get(name) is None} - {"threads"}
-    assert {shown.pop(name) for name in preset} == {"from the preset"}
-    assert shown.pop("threads") == str(Learning().threads) == "1"
-    assert shown.pop("preset") == truth["preset"]
+    shown = {field.name: field.metadata["option"].show_default for field in fields(TrainingOptions)}
+    for name in ("epochs", "vector_rate"):
+        usual, others = shown.pop(name).rstrip(")").split(" (paper, published: ")
+        values = [getattr(TAPGNN(each).settings(), name) for each in ("adaptive", "paper", "published")]
+        assert [float(Fraction(text)) for text in (usual, others, others)] == values
+    resolved = {name: TAPGNN(name).resolved()["model"] for name in ("adaptive", "paper", "published")}
+    for name in [name for name in shown if name in resolved["adaptive"]]:
+        assert shown.pop(name) == told(*(in_words(values[name]) for values in resolved.values())), name
+    assert shown.pop("threads") == str(TrainingOptions().threads)
+    assert shown.pop("device") is True
+    assert TrainingOptions().device == "cpu"
+    for name in ("preset", "select", "gradient"):
+        assert shown.pop(name) == truth[name]
     assert {name: float(Fraction(text)) for name, text in shown.items()} == {name: truth[name] for name in shown}
 
 
 @pytest.mark.parametrize("command", [train.fit, train.evaluate])
 def test_every_option_of_model_and_training_is_one_of_the_command_line(command):
     measured = {"origin", "span", "unit", "events", "edge_features", "edge_categories"}
-    measured |= {"node_features", "node_vectors"}
+    measured |= {"node_features"}
     wanted = {field.name for kind in (Config, Settings) for field in fields(kind)} - measured
     offered = set(inspect.signature(command).parameters)
     assert wanted <= offered
@@ -98,16 +150,35 @@ assert not heavy, heavy
     subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
 
 
+def test_a_question_to_a_saved_model_loads_nothing_that_only_trains(tmp_path):
+    log = simulate(events=400, accounts=60, merchants=20, seed=1)
+    TAPGNN(epochs=1, width=8).fit(log).save(tmp_path / "model")
+    script = f"""
+import sys
+from tapgnn.cli import main
+assert main(["rank", {str(tmp_path / "model")!r}, "a00001", "-k", "3"]) == 0
+heavy = {{"torch._dynamo", "sklearn", "pooch", "matplotlib", "pandas", "tapgnn.baselines"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, capture_output=True)
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
         ("nothing", "No such command 'nothing'"),
+        ("reproduce table-1", "there is no experiment 'table-1'; the experiments are data, links"),
+        ("reproduce links --methods tng", "there is no method 'tng' in this experiment; it has"),
+        ("reproduce links --datasets payments", "there is no data set 'payments' in this experiment; it has fb-forum"),
+        ("reproduce links --seeds 0", "seeds must be at least 1, not 0"),
         ("fit log.csv", "Missing option '--out'"),
         ("fit", "Missing argument 'EVENTS'"),
         ("fit log.csv --out m --wdith 3", "--width"),
         ("fit log.csv --out m --width wide", "--width"),
         ("fit log.csv --out m --width 0", "width must be at least 1"),
         ("fit log.csv --out m --epochs 0", "epochs must be at least 1"),
+        ("fit log.csv --out m --device xpu", "--device xpu: torch finds no xpu device on this machine; leave it out"),
+        ("fit log.csv --out m --device gpu", "--device gpu is not the name of a device; leave it out"),
         ("fit log.csv --out m --dropout 2", "dropout must lie in"),
         ("fit log.csv --out m --seed -1", "seed must be a whole number from 0 to"),
         ("fit log.csv --out m --threads 0", "threads must be at least 1"),

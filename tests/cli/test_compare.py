@@ -39,7 +39,7 @@ def test_the_json_has_every_figure_of_every_method(compared, log):
 
 def test_the_table_and_the_way_there_are_said_on_standard_error(compared):
     _, outcome = compared
-    assert "[1/4] recency, seed 0 ..." in outcome.err
+    assert "[1/4] recency, seed 0: AUC" in outcome.err
     assert "[4/4] edgebank, seed 1: AUC" in outcome.err
     assert "imulated" in outcome.err
     words = outcome.err.split()
@@ -57,6 +57,41 @@ def test_the_folder_holds_the_results_and_the_table(compared):
     assert rows[0]["error"] == ""
 
 
+def test_the_same_table_is_there_as_markdown_as_latex_and_as_a_page(compared):
+    folder, outcome = compared
+    for form in ("md", "tex", "html"):
+        text = (folder / f"comparison.{form}").read_text()
+        for name, row in outcome.last["methods"].items():
+            assert name in text
+            assert f"{row['auc_mean']:.4f}" in text
+            assert f"{row['auc_std']:.4f}" in text
+        assert "imulated" in text
+    page = (folder / "comparison.html").read_text()
+    assert "<script" not in page
+    assert outcome.last["data"]["sha256"] in page
+
+
+def test_options_of_the_model_reach_tapgnn_and_the_file_has_every_setting(log, tmp_path):
+    words = ("--methods", "tapgnn,recency", "--protocol", "paper", "--seeds", 1, "--json", "--out", tmp_path)
+    own = ("--width", 8, "--epochs", 1, "--sketch-width", 8, "--seed", 2, "--select", "ap")
+    found = tapgnn("compare", log, *words, *own).last
+    model, training = found["settings"]["model"], found["settings"]["training"]
+    assert (model["width"], model["sketch_width"], training["epochs"], training["select"]) == (8, 8, 1, "ap")
+    assert None not in (*model.values(), *training.values())
+    assert found["seeds"] == [2]
+    assert found["methods"]["tapgnn"]["runs"][0]["details"]["selection_ap"] > 0.5
+
+
+def test_the_exit_code_is_1_where_a_method_failed(log, tmp_path, monkeypatch):
+    words = ("--methods", "recency,tapgnn", "--protocol", "paper", "--seeds", 1, "--epochs", 1, "--json")
+    outcome = tapgnn("compare", log, *words, "--learning-rate", "1e30", "--width", 8, "--out", tmp_path)
+    assert outcome.code == 1
+    assert "training diverged" in outcome.last["methods"]["tapgnn"]["error"]
+    assert "tapgnn failed in 1 of 1 runs" in outcome.err
+    assert outcome.last["methods"]["recency"]["failed"] == 0
+    assert "failed" in (tmp_path / "comparison.md").read_text()
+
+
 def test_a_failed_method_is_called_so_in_the_table():
     row = {"auc_mean": 0.5, "sees_history": True, "failed": 0, "runs": [{}] * 3}
     broken = {"error": "no memory left", "failed": 3, "runs": [{}] * 3}
@@ -66,11 +101,11 @@ def test_a_failed_method_is_called_so_in_the_table():
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_path, monkeypatch):
-    def stop(progress):
-        if progress.place == 3:
+    def stop(screen, progress):
+        if progress.done == 2 and progress.found is None:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("tapgnn.cli.compare._tell", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.RunScreen.tell", stop)
     words = ("--methods", "recency,edgebank", "--protocol", "paper", "--seeds", 2, "--json", "--out", tmp_path)
     outcome = tapgnn("compare", log, *words)
     assert outcome.code == 130
@@ -81,11 +116,20 @@ def test_ctrl_c_keeps_what_is_finished_writes_it_and_is_exit_code_130(log, tmp_p
     assert "the results cover the 2 of 4 runs that were finished" in outcome.err
     assert "Traceback" not in outcome.err
     assert (tmp_path / "comparison.csv").exists()
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    resumed = tapgnn("compare", log, *words)
+    assert resumed.code == 0, resumed.err
+    assert [len(row["runs"]) for row in resumed.last["methods"].values()] == [2, 2]
+    for name, row in outcome.last["methods"].items():
+        assert resumed.last["methods"][name]["runs"][0] == row["runs"][0]
+    assert "[2/4]" not in resumed.err
+    assert "[3/4] recency, seed 1: AUC" in resumed.err
 
 
 @pytest.mark.usefixtures("heard")
 def test_ctrl_c_before_anything_is_finished_writes_nothing(log, tmp_path, monkeypatch):
-    monkeypatch.setattr("tapgnn.cli.compare._tell", lambda progress: os.kill(os.getpid(), signal.SIGINT))
+    monkeypatch.setattr("tapgnn.cli.progress.RunScreen.tell", lambda *_: os.kill(os.getpid(), signal.SIGINT))
     outcome = tapgnn("compare", log, "--methods", "recency", "--protocol", "paper", "--seeds", 1, "--out", tmp_path)
     assert (outcome.code, outcome.out) == (130, "")
     assert not list(tmp_path.iterdir())
@@ -128,7 +172,7 @@ def test_both_scores_of_graphsage_are_in_the_json_in_the_file_and_in_a_line_unde
         (("--methods", "tng"), "there is no method 'tng'; the methods are tapgnn"),
         (("--methods", ","), "no method was given"),
         (("--methods", "recency", "--protocol", "odd"), "protocol 'odd' is not one of"),
-        (("--methods", "recency", "--seeds", 0), "seeds and threads must be at least 1"),
+        (("--methods", "recency", "--seeds", 0), "seeds, processes and threads must be at least 1"),
     ],
 )
 def test_a_wrong_request_is_one_line(log, words, says):

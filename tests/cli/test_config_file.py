@@ -38,7 +38,7 @@ def test_both_names_of_a_switch_work(tmp_path):
 
 def test_a_required_option_may_stand_in_the_file(tmp_path, log):
     config = put(tmp_path, "run.toml", f'out = "{tmp_path / "model"}"\nwidth = 16\nepochs = 1\nseed = 3\n')
-    assert tapgnn("fit", log, "--config", config, "--json").last["params"]["seed"] == 3
+    assert tapgnn("fit", log, "--config", config, "--json").last["settings"]["training"]["seed"] == 3
     assert (tmp_path / "model" / "model.json").is_file()
 
 

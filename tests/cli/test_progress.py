@@ -8,7 +8,7 @@ from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn.cli import progress
-from tapgnn.cli.progress import Screen, TensorBoardLog
+from tapgnn.cli.progress import TensorBoardLog, TrainingScreen
 from tapgnn.errors import ConfigError
 from tapgnn.training.link_prediction import TrainingProgress
 
@@ -24,7 +24,8 @@ def shown(monkeypatch, terminal, seeds=1):
     console = Console(file=stream, force_terminal=terminal, width=80)
     monkeypatch.setattr(progress, "Console", lambda stderr: console)
     monkeypatch.setattr("tapgnn.cli.output.Console", lambda stderr: console)
-    with Screen("here it begins", 2, seeds) as screen:
+    screen = TrainingScreen("here it begins", 2, seeds)
+    with screen.bar:
         for seed in range(seeds):
             for step in STEPS:
                 screen.step(step, seed)
@@ -68,4 +69,7 @@ def test_tensorboard_holds_every_step(tmp_path):
         (100, 0.6),
         (200, 0.5),
     ]
-    assert [(point.step, round(point.value, 4)) for point in found.Scalars("valid_auc")] == [(100, 0.8), (200, 0.75)]
+    assert [(point.step, round(point.value, 4)) for point in found.Scalars("validation_auc")] == [
+        (100, 0.8),
+        (200, 0.75),
+    ]

@@ -161,7 +161,7 @@ def test_a_bad_file_of_questions_is_one_line(text, says, model, tmp_path):
 
 def test_a_question_that_has_no_answer_is_one_line(model, names, library):
     past = library.state_.clock - 1_000
-    assert "has moved on" in tapgnn("embed", model, names[0], "--time", past).refusal
+    assert "has no log" in tapgnn("embed", model, names[0], "--time", past).refusal
     assert "time 'soon' is not" in tapgnn("rank", model, names[0], "--time", "soon").refusal
     assert "does not exist" in tapgnn("embed", model, "--queries", "none.csv").refusal
     assert "does not exist" in tapgnn("rank", model, names[0], "--observe", "none.csv").refusal
@@ -192,7 +192,7 @@ def test_observed_events_count_and_the_saved_model_is_not_changed(model, log, na
     assert after.last["scores"][0]["score"] > before.last["scores"][0]["score"]
     assert "never seen" not in after.err
     assert tapgnn(*question).last == before.last
-    assert "younger" in tapgnn(*question, "--observe", log).refusal
+    assert "is not later than" in tapgnn(*question, "--observe", log).refusal
 
 
 def test_later_events_are_read_as_the_model_was_fitted(tmp_path):
@@ -293,8 +293,8 @@ def test_the_ids_of_two_kinds_of_nodes_are_the_users_own(tmp_path):
 
 
 def test_classify_needs_labels_that_were_learnt_and_events_that_are_later(model, log, later, tmp_path):
-    assert "younger" in tapgnn("classify", model, log).refusal
-    assert "younger" in tapgnn("classify", model, later, "--observe", later).refusal
+    assert "is not later than" in tapgnn("classify", model, log).refusal
+    assert "is not later than" in tapgnn("classify", model, later, "--observe", later).refusal
     assert "does not exist" in tapgnn("classify", model, "none.csv").refusal
     assert tapgnn("fit", log, "--out", tmp_path, *SMALL).code == 0
     assert "was not trained on labels; fit it again with --classify" in tapgnn("classify", tmp_path, later).refusal
@@ -335,6 +335,29 @@ def test_a_file_and_json_are_both_written_when_both_are_asked_for(command, model
     assert (tmp_path / "new" / "answer.csv").read_text() == plain.out
     assert both.out.count("\n") == 1
     assert both.last == tapgnn(command, model, *words, "--json").last
+
+
+def test_formulas_are_escaped_where_a_spreadsheet_is_asked_for_and_nowhere_else(model, tmp_path):
+    hostile = '=HYPERLINK("http://evil.example")'
+    queries, plain, escaped = (tmp_path / name for name in ("queries.csv", "plain.csv", "escaped.csv"))
+    pl.DataFrame({"src": [hostile, "@ann", "-5"], "dst": ["+b", "c", "d"], "note": ["@x", "=1", "y"]}).write_csv(
+        queries
+    )
+    ask = ("score", model, "--queries", queries, "--keep", "note")
+    assert tapgnn(*ask, "--out", plain).code == 0
+    assert tapgnn(*ask, "--out", escaped, "--for-spreadsheet").code == 0
+    given = pl.read_csv(queries, infer_schema=False)
+    kept, marked = (pl.read_csv(path, infer_schema=False) for path in (plain, escaped))
+    names = dict(zip(("src", "dst"), kept.columns[:2], strict=True))
+    assert kept[names["src"]].to_list() == given["src"].to_list()
+    assert kept["note"].to_list() == given["note"].to_list()
+    assert marked[names["src"]].to_list() == [f"'{hostile}", "'@ann", "-5"]
+    assert marked[names["dst"]].to_list() == ["'+b", "c", "d"]
+    assert marked["note"].to_list() == ["'@x", "'=1", "y"]
+    assert marked["score"].to_list() == kept["score"].to_list()
+    assert marked[kept.columns[2]].to_list() == kept[kept.columns[2]].to_list()
+    out = tapgnn(*ask, "--for-spreadsheet").out
+    assert out.splitlines()[2].startswith("'@ann,c,")
 
 
 def test_an_answer_that_has_no_place_is_refused_at_once(model, names, tmp_path):

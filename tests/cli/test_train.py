@@ -7,7 +7,6 @@ import signal
 
 import numpy as np
 import pytest
-import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from tapgnn import TAPGNN
@@ -19,6 +18,7 @@ from tapgnn.events import events_fingerprint
 from tapgnn.threads import set_threads
 from tests.cli.command import SMALL, started, tapgnn
 from tests.data.logs import put
+from tests.full_disk import small_disk
 
 FILES = {"checkpoint.safetensors", "estimator.safetensors", "fit.json", "metrics.jsonl", "model.json", "report.html"}
 FILES |= {"schema.json", "state.safetensors", "vocabulary.json", "weights.safetensors"}
@@ -26,10 +26,9 @@ FILES |= {"schema.json", "state.safetensors", "vocabulary.json", "weights.safete
 
 @pytest.fixture
 def one_thread():
-    """The bits of a training depend on the number of threads; --threads is for the whole process."""
-    before = torch.get_num_threads()
+    """--threads is for the whole process."""
     yield ("--threads", "1")
-    set_threads(before)
+    set_threads(1)
 
 
 def points(folder):
@@ -43,7 +42,7 @@ def test_fit_writes_a_model_metrics_results_and_a_report(fitted, log):
     assert outcome.out.count("\n") == 1
     assert outcome.last == json.loads((folder / "fit.json").read_text())
     assert outcome.last["name"] == "payments.csv"
-    assert outcome.last["best_valid_auc"] == max(point["valid_auc"] for point in points(folder))
+    assert outcome.last["best_validation"] == max(point["validation"] for point in points(folder))
     labelled = outcome.last["classification"]
     assert labelled["positives"] == 150
     assert {"test_ap", "precision_0.01", "recall_0.001", "calibration_error"} <= set(labelled)
@@ -86,7 +85,7 @@ def test_a_model_is_not_written_over_unless_that_is_asked_for(log, tmp_path):
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
     (tmp_path / "model.json").unlink()
     assert "already contains a model" in tapgnn(*options).refusal
-    assert tapgnn(*options, "--force", "--seed", 1, "--json").last["params"]["seed"] == 1
+    assert tapgnn(*options, "--force", "--seed", 1, "--json").last["settings"]["training"]["seed"] == 1
     assert TAPGNN.load(tmp_path).seed == 1
 
 
@@ -97,7 +96,7 @@ def test_a_training_that_begins_anew_leaves_nothing_of_the_old_one_to_resume(log
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.TrainingScreen.step", stop)
     assert tapgnn(*options, "--force").code == 130
     assert "holds no checkpoint" in tapgnn(*options, "--resume").refusal
     assert TAPGNN.load(tmp_path).seed == 0
@@ -106,8 +105,9 @@ def test_a_training_that_begins_anew_leaves_nothing_of_the_old_one_to_resume(log
 def test_options_of_the_model_reach_it(log, tmp_path):
     options = ("--rates", 1, "--no-roles", "--half-lives", "0.5,0.1", "--clip", 2, "--cold-weight", 0.1)
     found = tapgnn("fit", log, "--out", tmp_path, *SMALL, *options, "--validations", 1, "--json").last
-    assert found["params"]["options"] == {"rates": 1, "roles": False, "half_lives": [0.5, 0.1]}
-    assert (found["params"]["clip"], found["params"]["cold_weight"]) == (2.0, 0.1)
+    model, training = found["settings"]["model"], found["settings"]["training"]
+    assert (model["rates"], model["roles"], model["half_lives"]) == (1, False, [0.5, 0.1])
+    assert (training["clip"], training["cold_weight"]) == (2.0, 0.1)
     config = TAPGNN.load(tmp_path).model_.config
     assert (config.rates, config.roles, config.half_lives) == (1, False, (0.5, 0.1))
     assert len(points(tmp_path)) == 1
@@ -116,8 +116,8 @@ def test_options_of_the_model_reach_it(log, tmp_path):
 def test_tensorboard_shows_what_the_metrics_say(log, tmp_path):
     curves = tmp_path / "curves"
     assert tapgnn("fit", log, "--out", tmp_path / "model", *SMALL, "--tensorboard", curves).code == 0
-    found = EventAccumulator(str(curves)).Reload().Scalars("valid_auc")
-    assert [point.value for point in found] == pytest.approx([p["valid_auc"] for p in points(tmp_path / "model")])
+    found = EventAccumulator(str(curves)).Reload().Scalars("validation_auc")
+    assert [point.value for point in found] == pytest.approx([p["validation"] for p in points(tmp_path / "model")])
 
 
 def test_the_saved_model_has_observed_the_whole_log(model, log):
@@ -173,7 +173,7 @@ def test_ctrl_c_before_the_first_validation_keeps_nothing(log, tmp_path, monkeyp
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.TrainingScreen.step", stop)
     outcome = tapgnn("fit", log, "--out", tmp_path / "model", *SMALL)
     assert outcome.code == 130
     assert "nothing was saved" in outcome.err
@@ -185,7 +185,7 @@ def test_ctrl_c_ends_an_evaluation_and_not_only_one_seed(log, monkeypatch):
     def stop(*_):
         os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.TrainingScreen.step", stop)
     before = signal.getsignal(signal.SIGINT)
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json")
     assert (outcome.code, outcome.out) == (130, "")
@@ -198,7 +198,7 @@ def test_ctrl_c_in_a_later_seed_keeps_the_complete_ones_and_says_so(log, tmp_pat
         if seed == 1:
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr("tapgnn.cli.progress.Screen.step", stop)
+    monkeypatch.setattr("tapgnn.cli.progress.TrainingScreen.step", stop)
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 3, "--json", "--out", tmp_path)
     assert outcome.code == 130
     assert outcome.last["seeds"] == [0]
@@ -213,7 +213,9 @@ def test_metrics_of_a_cut_line_and_of_epochs_to_be_done_again_are_dropped(log, t
     tapgnn("fit", log, *options, "--epochs", 1)
     first = points(tmp_path)
     with open(tmp_path / "metrics.jsonl", "a") as stream:
-        stream.write('{"epoch": 1.5, "loss": 9.0, "valid_auc": 0.1, "events_per_s": 1.0}\n{"epoch": 2.0, "lo')
+        stream.write(
+            '{"epoch": 1.5, "loss": 9.0, "metric": "auc", "validation": 0.1, "events_per_s": 1.0}\n{"epoch": 2.0, "lo'
+        )
     tapgnn("fit", log, *options, "--epochs", 2, "--resume")
     assert points(tmp_path)[:2] == first
     assert [round(point["epoch"], 1) for point in points(tmp_path)] == [0.6, 1.0, 1.6, 2.0]
@@ -268,18 +270,29 @@ def test_evaluate_gives_what_the_library_gives_beside_the_trivial_methods(log, t
     assert "imulated" in (tmp_path / "report.html").read_text()
 
 
-def test_evaluate_classifies_events_with_every_seed_and_leads_with_it(log, tmp_path):
+@pytest.fixture(scope="module")
+def fraudulent_log(tmp_path_factory):
+    """A log with enough frauds among its test events (35 of 600) that their average precision is no matter of luck."""
+    path = tmp_path_factory.mktemp("log") / "fraud.csv"
+    size = ("--events", 4_000, "--accounts", 300, "--merchants", 40, "--days", 20, "--fraud", 0.1, "--seed", 1)
+    assert tapgnn("simulate", path, *size).code == 0
+    return path
+
+
+def test_evaluate_classifies_events_with_every_seed_and_leads_with_it(fraudulent_log, tmp_path):
+    log = fraudulent_log
     outcome = tapgnn("evaluate", log, *SMALL, "--seeds", 2, "--classify", "--json", "--out", tmp_path)
     found = outcome.last["classification"]
     assert [run["seed"] for run in found["runs"]] == [0, 1]
     assert found["test_ap_mean"] == pytest.approx(np.mean([run["test_ap"] for run in found["runs"]]))
     assert found["test_ap_std"] > 0
-    assert found["test_ap_mean"] > 1.5 * found["test_positives"] / found["test_events"]
+    assert found["test_positives"] >= 30
+    assert found["test_ap_mean"] > 2 * found["test_positives"] / found["test_events"]
     assert {"new pair", "surprising link", "trees, columns", "trees, counts"} <= set(found["baselines"])
     for budget in ("0.001", "0.005", "0.01"):
         assert 0 <= found[f"precision_{budget}_mean"] <= 1
         assert 0 <= found[f"recall_{budget}_mean"] <= 1
-    assert "event classification, 450 events" in outcome.err
+    assert "event classification, 600 events" in outcome.err
     page = (tmp_path / "report.html").read_text()
     assert "Test AP, event classification" in page
     assert re.findall(r'<section id="([a-z-]+)"', page)[0] == "classification"
@@ -328,6 +341,17 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_training(command, 
     put(tmp_path, "file", "")
     for out in (tmp_path / "file", tmp_path / "file" / "below" / "it"):
         assert "is a file; pass the name of a folder" in tapgnn(command, log, "--out", out).refusal
+
+
+def test_a_full_disk_is_one_line_and_leaves_no_half_of_a_file(log, tmp_path):
+    with small_disk(tmp_path / "disk", 65_536) as disk:
+        outcome = tapgnn("fit", log, "--out", disk / "model", *SMALL)
+        assert outcome.code == 2
+        said = outcome.err.splitlines()[-1]
+        assert said.startswith(f"tapgnn: {disk / 'model'}")
+        assert "No space left on device; make room" in said
+        assert "Traceback" not in outcome.err
+        assert not [path.name for path in (disk / "model").iterdir() if path.name.endswith(".part")]
 
 
 def test_results_are_printed_even_where_the_files_cannot_be_written(log, tmp_path):

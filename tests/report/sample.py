@@ -82,7 +82,16 @@ def history(rng: np.random.Generator, seeds: int = 5, epochs: int = 12) -> list[
                 0.969 - 0.09 * np.exp(-epoch / 1.3) - 0.0006 * max(0.0, epoch - 6) + 0.0015 * rng.standard_normal()
             )
             speed = 15_800 + 900 * rng.standard_normal()
-            rows.append({"seed": seed, "epoch": epoch, "loss": loss, "valid_auc": quality, "events_per_s": speed})
+            rows.append(
+                {
+                    "seed": seed,
+                    "epoch": epoch,
+                    "loss": loss,
+                    "metric": "auc",
+                    "validation": quality,
+                    "events_per_s": speed,
+                }
+            )
     return rows
 
 

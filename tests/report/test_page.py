@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tapgnn.report import Report, render_report, write_report
+from tapgnn.report import Report, render_report, sections, write_report
 from tests.report import sample
 from tests.report.document import Document
 
@@ -144,7 +144,9 @@ def test_any_numbers_give_a_page(
     report = Report(
         title="odd",
         metrics={"tapgnn": {"auc_mean": measure}, "recency": {"auc_mean": 0.9, "seconds": measure}},  # type: ignore[dict-item]
-        history=[{"seed": 0, "epoch": value, "loss": measure, "valid_auc": measure} for value in times],
+        history=[
+            {"seed": 0, "epoch": value, "loss": measure, "metric": "auc", "validation": measure} for value in times
+        ],
         labels=np.array(labels),
         scores=np.array(scores),
         times=np.array(times),
@@ -253,3 +255,28 @@ def test_classification_leads_with_alert_budgets_and_the_methods_beside_it() -> 
     assert re.findall(r'<section id="([a-z-]+)"', text)[0] == "classification"
     assert "0.1% of events" in text
     assert "gradient-boosted trees on the row" in text
+
+
+def test_the_loss_has_one_point_for_each_epoch_and_is_its_mean():
+    points = [(0.5, 4.0), (1.0, 2.0), (1.5, 3.0), (2.0, 1.0)]
+    history = [{"seed": 0, "epoch": epoch, "loss": loss, "metric": "auc", "validation": 0.5} for epoch, loss in points]
+    assert sections._by_epoch(*np.array(points).T).tolist() == [[1.0, 2.0], [3.0, 2.0]]
+    page = render_report(Report(title="two epochs", history=history))
+    assert "Training loss, 1 seed, last value 2.000." in page
+
+
+def test_a_map_by_label_tells_the_nodes_and_no_id_becomes_markup():
+    rng = np.random.default_rng(0)
+    names = [f"a{place}" for place in range(39)] + ['<img src=x onerror="alert(1)">']
+    page = render_report(
+        Report(
+            title="map",
+            embeddings=rng.normal(size=(40, 3)),
+            embedding_times=np.arange(40.0),
+            embedding_names=names,
+            embedding_labels=np.array([1, 0] * 20),
+        )
+    )
+    assert "Embeddings by label" in page
+    assert "<title>a7</title>" in page
+    assert "<img" not in page

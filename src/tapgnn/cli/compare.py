@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from tapgnn.cli.events_argument import read_log
-from tapgnn.cli.options import LAG, PROTOCOL, SEEDS, EventsArgument, Reading, command, option
+from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, ReadingOptions, TrainingOptions, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_csv, write_json
+from tapgnn.cli.progress import RunScreen
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tapgnn.evaluation.harness import RunProgress
+    from tapgnn.evaluation.runner import Found, Run
+    from tapgnn.experiments.tables import ResultTable
 
-COMPARISON, TABLE = "comparison.json", "comparison.csv"
+COMPARISON, TABLE, PAGE = "comparison.json", "comparison.csv", "comparison.html"
 FIGURES = {
     "auc_mean": ("AUC", ".4f"),
     "ap_mean": ("AP", ".4f"),
@@ -43,61 +45,112 @@ CAPTION = (
 @command
 def compare(
     events: EventsArgument,
-    reading: Reading,
+    reading: ReadingOptions,
+    learning: TrainingOptions,
     output: Output,
     methods: str = option("A,B,...", "Names of methods, such as tapgnn,tgn,recency, or all.", default="all"),
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
-    lag: int = LAG,
-    threads: int = option("N", "Number of threads for each method, in all libraries.", default=1),
-    out: Path | None = option("FOLDER", f"Write {COMPARISON} and {TABLE} to this folder."),
+    processes: int = option("N", "Number of runs at a time, each with --threads of its own.", default=1),
+    out: Path | None = option(
+        "FOLDER", f"Keep the runs in this folder, and write {COMPARISON} and the table (CSV, Markdown, LaTeX, HTML)."
+    ),
 ) -> None:
     """Train and test published and trivial methods alongside TAP-GNN, all in the same way.
 
     Every method is trained on the first 70 % of the log, selects its weights or settings on the next 15 %, and is
     tested on the last 15 %: the same queries for all, each with the history strictly before it. Some methods cannot use
-    events after training; the last column shows which. Ctrl-C keeps the finished runs.
+    events after training; the last column shows which. The options of model and training are those of TAP-GNN; --lag,
+    --seed (the first) and --threads count for all.
+
+    Ctrl-C keeps the finished runs. With --out, a comparison that was stopped anywhere goes on where it was when the
+    same command is given again. The exit code is 1 if a run failed.
     """
+    estimator = learning.estimator()
     from tapgnn.cli.results import described
     from tapgnn.evaluation import compare as run
-    from tapgnn.evaluation.harness import chosen_methods
+    from tapgnn.evaluation.comparison import chosen_methods
 
     names = chosen_methods([name for name in re.split(r"[,\s]+", methods) if name])
     if out is not None:
         check_folder(out)
     log = read_log(events, reading)
     say(log.opening(f"{len(log.events):,} events, {len(names)} methods, protocol {protocol}"))
-    found = run(log.events, names, protocol, seeds, threads, _tell, schema=log.schema, lag=lag)  # type: ignore[arg-type]
+    places = {"estimator": estimator, "processes": processes, "threads": learning.threads, "folder": out}
+    with RunScreen("runs", seeds * len(names), _words, _outcome) as screen:
+        more = {"listener": screen.tell, "schema": log.schema, "negatives": log.board_negatives(protocol)}
+        found = run(log.events, names, protocol, seeds, **places, **more)  # type: ignore[arg-type]
     title = f"{log.title}, {described({**found, **found['data']})}"
     output.show(title, comparison_table(found["methods"]))
     for line in failures(found["methods"]):
         say(line)
     results = {"name": log.name, "simulated": log.simulated, **found}
     if out is not None:
-        write_json(out / COMPARISON, results)
-        kept = kept_columns(found["methods"])
-        write_csv(("method", *kept), table_rows(found["methods"], kept), out / TABLE)
-        say(f"results in {out / COMPARISON}, table in {out / TABLE}")
+        _write(out, title, results)
+        say(f"results in {out / COMPARISON}, table in {out / TABLE}, page in {out / PAGE}")
     output.result(results)
     if found["interrupted"]:
         done = sum(len(row["runs"]) for row in found["methods"].values())
         say(f"interrupted; the results cover the {done} of {seeds * len(names)} runs that were finished")
         raise typer.Exit(130)
+    if any(row["failed"] for row in found["methods"].values()):
+        raise typer.Exit(1)
 
 
-def _tell(progress: RunProgress) -> None:
-    """One line when a run starts and one when it has finished."""
-    place, run = f"[{progress.place}/{progress.total}] {progress.method}, seed {progress.seed}", progress.run
-    if run is None:
-        say(f"{place} ...")
-    elif "error" in run:
-        say(f"{place}: failed: {run['error']}")
-    else:
-        from tapgnn.cli.results import titled
+def _words(run: Run) -> str:
+    """What a run is called."""
+    return f"{run.method}, seed {run.seed}"
 
-        metric = next(key for key in MAIN if key in run)
-        found = f"{titled(metric)} {run[metric]:.4f}"
-        say(f"{place}: {found}, {run['train_seconds']:.1f} s of training, {run['memory_mb']:.0f} MB")
+
+def _outcome(found: Found) -> str:
+    """What is said of a finished run."""
+    from tapgnn.cli.results import titled
+
+    metric = next(key for key in MAIN if key in found)
+    costs = f"{found['train_seconds']:.1f} s of training, {found['memory_mb']:.0f} MB"
+    return f"{titled(metric)} {found[metric]:.4f}, {costs}"
+
+
+def _write(out: Path, title: str, results: Mapping[str, Any]) -> None:
+    """The results of a comparison as files."""
+    from tapgnn.file_integrity import write_atomically
+    from tapgnn.report.page import render_comparison
+
+    methods = results["methods"]
+    write_json(out / COMPARISON, results)
+    kept = kept_columns(methods)
+    write_csv(("method", *kept), table_rows(methods, kept), out / TABLE)
+    table = result_table(title, methods)
+    write_atomically(out / TABLE.replace("csv", "md"), f"# {title}\n\n{table.markdown()}")
+    write_atomically(out / TABLE.replace("csv", "tex"), table.latex())
+    page = render_comparison(title, table, {key: results[key] for key in ("settings", "versions", "data")})
+    write_atomically(out / PAGE, page)
+
+
+def result_table(title: str, methods: Mapping[str, Mapping[str, Any]]) -> ResultTable:
+    """The table of the files: metrics with their deviation, then costs, the best of each column in bold."""
+    from tapgnn.experiments.tables import ResultTable, Value
+
+    shown = {key: how for key, how in _columns().items() if any(key in row for row in methods.values())}
+    rows = []
+    for name, row in methods.items():
+        cells: list[Value | str] = []
+        for key, (_, form) in shown.items():
+            spread, count = row.get(key.replace("_mean", "_std"), 0.0), len(row["runs"]) - row["failed"]
+            deviates = key.endswith("_mean")
+            cells.append(Value(row.get(key), spread if deviates else 0.0, count if deviates else 1, form=form))
+        rows.append((name, (*cells, _history(row))))
+    best = tuple("max" if key.endswith("_mean") else "" for key in shown)
+    note = "\n".join([CAPTION, *other_scores(methods), *failures(methods)])
+    header = ("method", *(heading for heading, _ in shown.values()), HISTORY)
+    return ResultTable("comparison", title, header, rows, best=(*best, ""), note=note)
+
+
+def _columns() -> dict[str, tuple[str, str]]:
+    """Title and format of every metric and cost that a table shows."""
+    from tapgnn.cli.results import BY_TEST
+
+    return {**FIGURES, **{f"{test}_ap_mean": (f"AP {words}", ".4f") for test, words in BY_TEST.items()}}
 
 
 def kept_columns(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
@@ -150,10 +203,9 @@ def other_scores(methods: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def comparison_table(methods: Mapping[str, Mapping[str, Any]]) -> Table:
     """The results of all methods, and whether each one sees the history up to the query."""
-    from tapgnn.cli.results import BY_TEST, method_table
+    from tapgnn.cli.results import method_table
 
-    columns = {key.removesuffix("_mean"): how for key, how in FIGURES.items()}
-    columns |= {f"{test}_ap": (f"AP {words}", ".4f") for test, words in BY_TEST.items()}
+    columns = {key.removesuffix("_mean"): how for key, how in _columns().items()}
     caption = "\n".join([CAPTION, *other_scores(methods)])
     return method_table(methods, columns, caption, (HISTORY, {name: _history(row) for name, row in methods.items()}))
 

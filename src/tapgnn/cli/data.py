@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.events_argument import NOTE, describe_log
-from tapgnn.cli.options import EventsArgument, Reading, command, option
+from tapgnn.cli.options import EventsArgument, ReadingOptions, command, option
 from tapgnn.cli.output import Output, check_folder, say, write_json
 from tapgnn.errors import ConfigError
 from tapgnn.file_integrity import file_sha256
@@ -24,36 +24,11 @@ if TYPE_CHECKING:
 
 MOST_COLUMNS = 40
 
-# The rows of the statistics table, in order.
-WORDS = {
-    "events": "events",
-    "nodes": "nodes",
-    "bipartite": "bipartite (no node is both source and destination)",
-    "temporal_nodes": "temporal nodes (a node at an instant in which it is active)",
-    "message_links": "message links of the temporal graph (never materialised)",
-    "ratio": "message links per event",
-    "repetition": "share of events with the same destination as the source's previous event",
-    "density": "density, 2E / N(N-1)",
-    "degree_max": "events of the busiest node",
-    "degree_mean": "events per node",
-    "timespan_days": "days from the first to the last event, if time is in {unit}",
-    "start": "time of the first event",
-    "end": "time of the last event",
-    "instants": "distinct times",
-    "ties": "events at the same time as another event",
-    "duplicates": "exact duplicates",
-    "self_loops": "self-loops",
-    "sorted": "the file is sorted by time",
-    "feature_width": "columns that describe an event",
-    "labels": "events with a label above 0",
-}
-
-
 PAYMENT_COLUMNS = "payment_id", "payer", "payee", "amount", "currency", "channel", "country", "timestamp", "is_fraud"
 
 
 @command
-def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
+def inspect(events: EventsArgument, reading: ReadingOptions, output: Output) -> None:
     """Show how the columns of a log are read, and its statistics.
 
     Every column has a role (src, dst, time, label, id), is a number, a category or a boolean, or is not used; the
@@ -65,14 +40,16 @@ def inspect(events: EventsArgument, reading: Reading, output: Output) -> None:
     from rich.table import Table
 
     from tapgnn.data.schema import TIME_UNITS
+    from tapgnn.data.statistics import HEADINGS
 
     log, statistics = describe_log(events, reading)
     table = Table(show_header=False, box=None, pad_edge=False)
     table.add_column(justify="right", no_wrap=True)
     table.add_column()
-    for key, words in WORDS.items():
-        if statistics.get(key) is not None:
-            table.add_row(_shown(statistics[key]), words.format(unit=TIME_UNITS[log.schema.time_unit]))
+    for key, words in HEADINGS.items():
+        if statistics.get(key) is not None and key != "timespan":
+            unit = f", if time is in {TIME_UNITS[log.schema.time_unit]}" if key == "timespan_days" else ""
+            table.add_row(_shown(statistics[key]), words + unit)
     output.show(log.title, table)
     columns = described_columns(log.schema, log.report.previews)
     if columns:
@@ -130,8 +107,8 @@ def simulate(
     days: float = option("D", "Days from the first to the last payment.", default=90.0),
     fraud: float = option("SHARE", "Share of fraudulent payments (is_fraud 1).", default=0.007),
     seed: int = option("N", "The same seed gives the same file.", default=0),
-    first: int | None = option("N", "Write only the first N payments, and the rest of their last instant.", min=1),
-    skip: int = option("N", "Leave out what --first N would write: the payments that come after it.", default=0, min=0),
+    first: int | None = option("N", "Write only the first N payments, and others at the time of the last one.", min=1),
+    skip: int = option("N", "Write only the payments that --first N leaves out.", default=0, min=0),
     merchants_out: Path | None = option("FILE", "Also write a table of the merchants: id, category, country."),
 ) -> None:
     """Write a log of a SIMULATED payment network: nothing in it is real.
@@ -140,14 +117,14 @@ def simulate(
     The file is a payment table: payment_id, payer, payee, amount, currency, channel, country, timestamp, is_fraud; some
     amounts and countries are missing. It is written in pieces, so that it may be larger than memory.
 
-    --first writes the beginning of the same stream, such as what is known today, and --skip what comes after it.
+    --first writes only the beginning of the stream, such as the events known so far; --skip writes what comes after it.
     """
     from rich.console import Console
     from rich.progress import track
 
     from tapgnn.data.simulation.payment_network import simulated_network
     from tapgnn.data.simulation.payment_stream import merchant_table, simulate_stream
-    from tapgnn.data.writing import ending_of, write_table, write_tables
+    from tapgnn.data.writing import ending_of, write_stream, write_table
 
     arguments = {"events": events, "accounts": accounts, "merchants": merchants, "days": days}
     if first is not None and first <= skip:
@@ -156,7 +133,7 @@ def simulate(
     if merchants_out is not None:
         check_folder(merchants_out.parent, "--merchants-out")
         ending_of(merchants_out)
-    pieces = write_tables(_payments(_part(stream, skip, first)), out)
+    pieces = write_stream(_payments(_part(stream, skip, first)), out)
     out.parent.mkdir(parents=True, exist_ok=True)
     console = Console(stderr=True)
     steps = track(pieces, "simulating", events // 100_000 + 1, console=console, disable=not console.is_terminal)

@@ -10,16 +10,17 @@ import contextlib
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tapgnn.cli.options import Reading
+from tapgnn.cli.options import ReadingOptions
 from tapgnn.cli.output import say
 from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.data import ReadReport, Schema
+    from tapgnn.data.datasets.tgb_negatives import Negatives
     from tapgnn.data.node_table import NodeTable
     from tapgnn.events import Events
 
@@ -55,6 +56,18 @@ class Log:
 
         return UNITS[self.schema.time_unit]
 
+    def board_negatives(self, protocol: str) -> Negatives | None:
+        """What its board ranks each event against, where the protocol asks for it and `py-tgb` has the files."""
+        from tapgnn.data.datasets.tgb import SAME_EVENTS, is_tgb
+        from tapgnn.data.datasets.tgb_negatives import tgb_negatives
+
+        if protocol != "tgb" or not is_tgb(self.name):
+            return None
+        found = tgb_negatives(self.name)
+        if found is None and self.name not in SAME_EVENTS:
+            say(f"note: py-tgb has no negatives of {self.name} here; events are ranked among all destinations")
+        return found
+
     def opening(self, plan: str, nodes: NodeTable | None = None) -> str:
         """What a command is going to do with it, after how its columns were read, and what may be meant instead."""
         lines, suggestions = [f"columns: {schema_line(self.schema)}"], self.report.suggestions
@@ -81,7 +94,7 @@ def schema_line(schema: Schema) -> str:
     return "; ".join(parts)
 
 
-def read_log(events: str, reading: Reading) -> Log:
+def read_log(events: str, reading: ReadingOptions) -> Log:
     """Read the events that the user named; skipped rows are reported."""
     return read_with(events, reading.options())
 
@@ -96,7 +109,27 @@ def read_with(events: str, options: Mapping[str, Any]) -> Log:
     return _noted(events, found, report)
 
 
-def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
+def read_whole(events: str, options: Mapping[str, Any]) -> Log:
+    """As `read_with`; of a file also the id of each event and the columns that no model takes, as they are there."""
+    import numpy as np
+
+    from tapgnn.data import ReadReport, dataset_path, read_table
+    from tapgnn.data.reading.cells import without_missing
+
+    path, report = dataset_path(events), ReadReport()
+    if path != Path(events):
+        return read_with(events, options)
+    with held_back():
+        found, place, rows = read_table(path, report=report, **options)
+    schema, others = report.schema, {}
+    for name in (schema.id, *schema.dropped) if schema is not None else ():
+        if name in rows.columns:
+            cells = rows[name] if report.typed else without_missing(rows[name])
+            others[str(name)] = np.fromiter(cells.to_list(), object, len(cells))[place]
+    return _noted(events, replace(found, columns={**found.columns, **others}), report)
+
+
+def describe_log(events: str, reading: ReadingOptions) -> tuple[Log, dict[str, Any]]:
     """The statistics of the events that the user named; a file sorted by time is read in pieces and not kept."""
     from tapgnn.data import ReadReport, Summary, describe, stream_dataset
     from tapgnn.errors import DataError
@@ -111,16 +144,21 @@ def describe_log(events: str, reading: Reading) -> tuple[Log, dict[str, Any]]:
         if report.sorted:
             raise
     if report.sorted and last is not None:
-        log = _noted(events, last.slice(0, 0), report)
+        log = _noted(events, last.slice(0, 0), report, last)
         return log, summary.table(was_sorted=True, unit=log.unit)
     log = read_log(events, reading)
     return log, describe(log.events, was_sorted=log.report.sorted, unit=log.unit)
 
 
-def _noted(events: str, found: Events, report: ReadReport) -> Log:
-    """The log, after messages about how it was read."""
+def _noted(events: str, found: Events, report: ReadReport, latest: Events | None = None) -> Log:
+    """The log, after messages about how it was read; `latest` are its last events, where it does not hold them."""
     from tapgnn.data import DATASETS, dataset_path, missing_folder
+    from tapgnn.data.reading.clock import other_unit
 
+    times, unit = (found if latest is None else latest).time, "s" if report.schema is None else report.schema.time_unit
+    odd = other_unit(times, unit) if len(times) else None
+    if odd is not None and odd not in report.suggestions:
+        report.suggestions.append(odd)
     if report.skipped:
         say(report.skipped_rows())
     if events in DATASETS and (remark := missing_folder()):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from tapgnn.cli.config_file import read_config
+from tapgnn.threads import useful_threads
 
 if TYPE_CHECKING:
     from tapgnn.data import Schema
@@ -38,9 +39,9 @@ def option(metavar: str, help: str, shown: str | bool = True, *names: str, defau
 
 
 _reading = functools.partial(option, rich_help_panel="Reading the events")
-_model = functools.partial(option, shown="from the preset", rich_help_panel="Model")
+_model = functools.partial(option, rich_help_panel="Model")
 _training = functools.partial(option, rich_help_panel="Training")
-_detail = functools.partial(option, shown="from the preset", rich_help_panel="Model details")
+_detail = functools.partial(option, rich_help_panel="Model details")
 PROTOCOL = option(
     "NAME",
     "strict: split by events, unseen nodes kept, three types of negatives. paper: the protocol of the paper. "
@@ -49,9 +50,10 @@ PROTOCOL = option(
 )
 LAG = option(
     "N",
-    "How many events the history of a query may be stale: it sees the batches of N events before its own.",
+    "Staleness of the history, in events: a query sees only the batches of N events before its own.",
     default=0,
 )
+SELECT = option("METRIC", "Choose the weights of TAP-GNN by their validation auc, ap or mrr.", default="auc")
 SEEDS = option("N", "Number of runs, each with its own seed; the results are mean and standard deviation.", default=5)
 CONFIG = option(
     "FILE",
@@ -62,7 +64,7 @@ CONFIG = option(
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadingOptions:
     """What the columns of a file of events mean; what is not given is found from the first rows.
 
     'tapgnn inspect' shows what was found.
@@ -77,25 +79,25 @@ class Reading:
         "COLUMN", "The time of an event: a number or a date.", "time, timestamp, created_at, ..."
     )
     label: str | None = _reading(
-        "COLUMN", "What is to be predicted of an event, 0 or 1, such as fraud; '' for none.", "label, is_fraud, ..."
+        "COLUMN", "The label to predict for each event, 0 or 1, such as fraud; '' for none.", "label, is_fraud, ..."
     )
     id: str | None = _reading(
-        "COLUMN", "The name of an event, repeated in answers; '' for none.", "id, transaction_id, ..."
+        "COLUMN", "The identifier of an event, repeated in the answers; '' for none.", "id, transaction_id, ..."
     )
     numeric: str | None = _reading("A,B,...", "Columns to use as numbers.", "detected")
     categorical: str | None = _reading("A,B,...", "Columns to use as categories.", "detected")
     boolean: str | None = _reading("A,B,...", "Columns to use as true or false.", "detected")
     drop: str | None = _reading("A,B,...", "Columns not to use.", "constants, ids, free text")
-    features: str | None = _reading("A,B,...", "Use exactly these columns, their kinds detected.", "all that can be")
+    features: str | None = _reading("A,B,...", "Use only these columns, their kinds detected.", "all usable columns")
     bipartite: bool | None = _reading(
         "",
-        "Sources and destinations are two kinds of things: user 7 is not page 7.",
+        "Sources and destinations are different kinds of nodes: user 7 and page 7 are two nodes.",
         "one kind",
         "--bipartite/--no-bipartite",
     )
-    time_unit: str | None = _reading("UNIT", "Of numeric times: s, ms, us, ns, min, h or d.", "detected")
-    time_format: str | None = _reading("FORMAT", "Of dates, such as '%d/%m/%Y %H:%M'.", "ISO 8601")
-    time_zone: str | None = _reading("NAME", "Of dates without an offset, such as Europe/Paris.", "UTC")
+    time_unit: str | None = _reading("UNIT", "Unit of numeric times: s, ms, us, ns, min, h or d.", "detected")
+    time_format: str | None = _reading("FORMAT", "Format of dates, such as '%d/%m/%Y %H:%M'.", "ISO 8601")
+    time_zone: str | None = _reading("NAME", "Time zone of dates without an offset, such as Europe/Paris.", "UTC")
     header: bool | None = _reading(
         "", "Whether the first line is a header. Without one, the columns are named 1, 2, 3, ...", "detected"
     )
@@ -111,12 +113,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class NodeOptions:
-    """A table of what is known of nodes."""
+    """A table of node attributes."""
 
     node_table: str | None = _reading(
-        "FILE", "A table of what is known of nodes, one row each, such as the category of a merchant."
+        "FILE", "A table of node attributes, one row per node, such as the category of a merchant."
     )
-    node_id: str | None = _reading("COLUMN", "The column of their ids in the node table.", "as in EVENTS")
+    node_id: str | None = _reading("COLUMN", "The column of node ids in the node table.", "as in EVENTS")
 
     def read(self, schema: Schema) -> NodeTable | None:
         """The node table, if there is one."""
@@ -140,59 +142,89 @@ def listed(names: str | None) -> list[str] | None:
 
 
 @dataclass(frozen=True)
-class Learning:
+class TrainingOptions:
     """The model and its training: parameters of `TAPGNN`, and options of its `Config`."""
 
     preset: str | None = _model(
-        "NAME", "adaptive (the most accurate) or paper (the equations of the paper).", shown="adaptive"
+        "NAME",
+        "adaptive (the most accurate), paper (its equations) or published (as run for it).",
+        shown="adaptive",
     )
-    kernel: str | None = _model("NAME", "gcn, mean, pool, attention or adaptive.")
-    layers: int | None = _model("K", "Number of layers: how many hops away neighbours are used.")
-    width: int | None = _model("D", "Embedding dimension.")
-    dropout: float | None = _model("P", "Dropout probability.")
-    epochs: int | None = _training("N", "Maximum number of passes over the log.", "8")
-    patience: int | None = _training("N", "Stop after this many epochs without a better validation AUC.", "3")
+    kernel: str | None = _model(
+        "NAME",
+        "gcn, mean, pool, attention, adaptive or mean-with-self.",
+        "adaptive (paper: mean; published: mean-with-self)",
+    )
+    layers: int | None = _model("K", "Number of layers: how many hops away neighbours are used.", "2")
+    width: int | None = _model("D", "Embedding dimension.", "64 (paper, published: 128)")
+    dropout: float | None = _model("P", "Dropout probability.", "0.0 (paper, published: 0.2)")
+    epochs: int | None = _training("N", "Maximum number of passes over the log.", "8 (paper, published: 20)")
+    patience: int | None = _training("N", "Stop after this many epochs without a better validation.", "3")
     validations: int | None = _training("N", "Validations per epoch.", "2")
+    select: str | None = _training("METRIC", "Choose the weights by their validation auc, ap or mrr.", "auc")
     chunk: int | None = _training("N", "Events per training step.", "512")
-    lag: int | None = _training("N", "How many events the history of a query may be stale, in training and test.", "0")
+    gradient: str | None = _training(
+        "chunk|N|full", "How far back gradients flow: the events of a step, N chunks, or all history (slow).", "chunk"
+    )
+    lag: int | None = _training("N", "Staleness of the history, in events, in training and in the test.", "0")
     negatives: int | None = _training("N", "Negatives per event.", "1")
-    met_share: float | None = _training("SHARE", "Share of negatives that the source had met before.", "0.3")
+    met_share: float | None = _training("SHARE", "Share of negatives that are past destinations of the source.", "0.3")
     historical_share: float | None = _training(
-        "SHARE", "Share of whole past events among the negatives for whether an event happens at all.", "0.1"
+        "SHARE", "Share of past pairs among the negatives of the second question, whether the event happens.", "0.1"
     )
     learning_rate: float | None = _training("RATE", "Learning rate of Adam.", "0.003")
     block_rate: float | None = _training(
-        "FACTOR", "Learning-rate multiplier for all weights but the direct part of the head.", "1/3"
+        "FACTOR", "Learning-rate multiplier for all weights except the direct part of the head.", "1/3"
     )
-    vector_rate: float | None = _training("FACTOR", "Learning-rate multiplier for the node vectors.", "1/30")
+    vector_rate: float | None = _training(
+        "FACTOR", "Learning-rate multiplier for the node vectors.", "1/30 (paper, published: 1/3)"
+    )
     weight_decay: float | None = _training("RATE", "Weight decay of Adam.", "1e-05")
     clip: float | None = _training("NORM", "Maximum gradient norm.", "1.0")
-    cold_weight: float | None = _training("W", "Loss weight of events with an unseen node, from 0 to 1.", "0.0")
+    cold_weight: float | None = _training("W", "Loss weight of destinations without a history yet, from 0 to 1.", "0.0")
     seed: int | None = _training("N", "The same seed gives the same model.", "0")
+    device: str = _training("NAME", "Where to train: cpu. Other devices are for Python.", default="cpu")
     threads: int = _training(
         "N",
-        "Number of threads; more can be slower on a busy machine, and only the same number gives identical results.",
-        "1",
-        default=1,
+        "Number of threads; their number changes no result of a model. By default two, where there are two cores.",
+        str(useful_threads()),
+        default=useful_threads(),
     )
-    roles: bool | None = _detail("", "Separate weights for sources and destinations.")
-    self_connection: bool | None = _detail("", "Add the input of a block to its output, and normalise.")
-    time_width: int | None = _detail("N", "Width of the time encoding in every block.")
-    rates: int | None = _detail("N", "Number of learned decay rates of the adaptive kernel.")
-    sketch_width: int | None = _detail("N", "Width of the walk sketches, 0 for none.")
-    sketch_steps: int | None = _detail("N", "Maximum walk length of the sketches.")
+    roles: bool | None = _detail("", "Separate weights for sources and destinations.", "yes (paper, published: no)")
+    self_connection: bool | None = _detail(
+        "", "Add the input of a block to its output, and normalise.", "yes (published: no)"
+    )
+    norm: bool | None = _detail("", "Normalise in a block with a self connection.", "yes (paper: no)")
+    time_width: int | None = _detail("N", "Width of the time encoding in every block.", "0 (paper, published: 128)")
+    time_at_input: bool | None = _detail("", "Give the time encoding to the first block alone.", "no (published: yes)")
+    projection: bool | None = _detail("", "Project embeddings to the time of a query, as in the paper.", "yes")
+    log_pause: bool | None = _detail(
+        "", "Encode the logarithm of the pause in the projection of the paper.", "no (paper: yes)"
+    )
+    rates: int | None = _detail("N", "Number of learned decay rates of the adaptive kernel.", "3")
+    sketch_width: int | None = _detail("N", "Width of the walk sketches, 0 for none.", "64 (paper, published: 0)")
+    sketch_steps: int | None = _detail("N", "Maximum walk length of the sketches.", "2")
     sketch_half_lives: str | None = _detail(
-        "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log."
+        "A,B,...", "Half-lives of the decaying sketches, as fractions of the time span of the log.", "0.1,0.01"
     )
-    partners: int | None = _detail("N", "Recent partners that a node remembers exactly, 0 for none.")
-    statistics: bool | None = _detail("", "Use recency and event counts of a node as inputs.")
+    partners: int | None = _detail(
+        "N", "Number of recent partners stored exactly for each node, 0 for none.", "16 (paper, published: 0)"
+    )
+    statistics: bool | None = _detail(
+        "", "Use recency and event counts of a node as inputs.", "yes (paper, published: no)"
+    )
     half_lives: str | None = _detail(
-        "A,B,...", "Half-lives of the event counts, as fractions of the time span of the log."
+        "A,B,...",
+        "Half-lives of the event counts, as fractions of the time span of the log.",
+        "0.5,0.1,0.02,0.004,0.0008",
     )
-    bins: int | None = _detail("N", "Bins in the encoding of recency and counts.")
-    head: str | None = _detail("NAME", "dot, additive or mlp.")
-    head_width: int | None = _detail("N", "Hidden width of the mlp head.")
-    identity_dropout: float | None = _detail("P", "Share of nodes that training treats as unknown.")
+    bins: int | None = _detail("N", "Bins in the encoding of recency and counts.", "5")
+    head: str | None = _detail("NAME", "dot, role-dot, additive or mlp.", "mlp (paper: role-dot; published: additive)")
+    head_width: int | None = _detail("N", "Hidden width of the mlp head.", "32")
+    node_vectors: bool | None = _detail("", "Learn a vector for each node that training knows.", "yes")
+    identity_dropout: float | None = _detail(
+        "P", "Share of nodes that training treats as unknown.", "0.1 (paper, published: 0.0)"
+    )
 
     def estimator(self) -> TAPGNN:
         """An untrained estimator; invalid options are refused here, before any data is read."""
@@ -200,6 +232,7 @@ class Learning:
         from tapgnn.threads import set_threads
 
         chosen = {name: value for name, value in asdict(self).items() if value is not None}
+        _check_device(chosen.pop("device"))
         set_threads(chosen.pop("threads"))
         for name in {"half_lives", "sketch_half_lives"} & set(chosen):
             chosen[name] = _numbers(name, chosen[name])
@@ -209,6 +242,24 @@ class Learning:
         found.config()
         found.settings()
         return found
+
+
+def _check_device(name: str) -> None:
+    """Refuse every device but the CPU, and say whether there is such a one at all."""
+    if name == "cpu":
+        return
+    import torch
+
+    from tapgnn.errors import ConfigError
+
+    try:
+        kind = torch.device(name).type
+    except RuntimeError:
+        raise ConfigError(f"--device {name} is not the name of a device; leave it out to train on the cpu") from None
+    there = kind != "meta" and torch.get_device_module(kind).is_available()
+    what = "the command line trains on the cpu alone" if there else f"torch finds no {kind} device on this machine"
+    cure = f"in Python, model.to({name!r}) moves a model" if there else "training on the cpu needs none"
+    raise ConfigError(f"--device {name}: {what}; leave it out, {cure}")
 
 
 def _numbers(name: str, text: str) -> tuple[float, ...]:

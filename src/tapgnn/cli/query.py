@@ -16,12 +16,12 @@ import typer
 from tapgnn.cli.options import ModelArgument, command, listed, option
 from tapgnn.cli.output import Output, check_file, say
 from tapgnn.errors import DataError, QueryError
-from tapgnn.threads import set_threads
+from tapgnn.threads import set_threads, useful_threads
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from tapgnn.cli.query_input import Queries
+    from tapgnn.cli.query_input import QueryRows
     from tapgnn.estimator import TAPGNN, Side
 
 
@@ -39,7 +39,7 @@ class ModelOptions:
     node_table: Path | None = option(
         "FILE", "A later table of nodes that are new or have changed, with the columns of the one in 'fit'."
     )
-    threads: int = option("N", "Number of threads.", True, default=1)
+    threads: int = option("N", "Number of threads.", True, default=useful_threads())
 
     def model(self, folder: str, log: Path | None = None) -> TAPGNN:
         """The model after observing --observe; with its log it can answer queries about the past."""
@@ -81,13 +81,21 @@ class QueryOptions(ModelOptions):
 
 
 @dataclass(frozen=True)
-class Answer(Output):
+class AnswerOutput(Output):
     """Answers as a table and as one JSON object."""
 
     out: Path | None = option(
         "FILE",
         "Write the answers to this file, by its ending: .csv, .tsv, .jsonl (each also .gz), .parquet or .arrow.",
         "CSV on standard output",
+    )
+    for_spreadsheet: bool = option(
+        "",
+        "Put an apostrophe before text in CSV and TSV that a spreadsheet would run as a formula: text that begins with "
+        "=, +, -, @ or a tab. Without it, text is written as it is, so that answers can be joined to their table.",
+        False,
+        "--for-spreadsheet",
+        default=False,
     )
 
     def __post_init__(self) -> None:
@@ -104,7 +112,7 @@ class Answer(Output):
         if self.out is not None:
             self.out.parent.mkdir(parents=True, exist_ok=True)
         if self.out is not None or not self.json:
-            write_table(columns, self.out or "-")
+            write_table(columns, self.out or "-", "escape" if self.for_spreadsheet else "keep")
         self.result(found)
 
 
@@ -116,12 +124,12 @@ KEEP = option("A,B,...", "Columns of the file of queries to repeat in the answer
 def embed(
     model: ModelArgument,
     options: QueryOptions,
-    answer: Answer,
+    answer: AnswerOutput,
     nodes: Annotated[list[str] | None, typer.Argument(metavar="[NODES]...", help="Ids of nodes.")] = None,
     queries: Path | None = QUERIES,
     keep: str | None = KEEP,
     every: bool = option("", "Every node that the model knows.", False, "--all", default=False),
-    side: str | None = option("src|dst", "Where an id is a source and also a destination: which is meant."),
+    side: str | None = option("src|dst", "Which node is meant if an id is both a source and a destination."),
     log: Path | None = option(
         "EVENTS", "The log that the model was fitted on, read as in 'fit'; needed for times before its end."
     ),
@@ -139,10 +147,7 @@ def embed(
 
     if every:
         asked, sides = _every_node(fitted, time)
-        vectors = np.empty((len(asked.times), fitted.model_.config.width), dtype=np.float32)
-        for end in ("src", "dst"):
-            rows = [place for place, own in enumerate(sides) if own == end]
-            vectors[rows] = fitted.embed([asked.ids["node"][row] for row in rows], time, end)
+        vectors = fitted.embed_rows(np.arange(len(asked.times)), np.array(asked.times))
     else:
         asked = _queried(queries, {"node": nodes or []}, fitted, time, keep, side)  # type: ignore[arg-type]
         vectors = fitted.embed(asked.ids["node"], asked.times, side)  # type: ignore[arg-type]
@@ -151,24 +156,22 @@ def embed(
     answer.give(columns, found | ({"sides": sides} if every and fitted.schema.bipartite else {}))
 
 
-def _every_node(model: TAPGNN, time: float) -> tuple[Queries, list[str]]:
+def _every_node(model: TAPGNN, time: float) -> tuple[QueryRows, list[str]]:
     """All nodes of a model, and the side of each ('src' where there is only one kind)."""
-    from tapgnn.cli.query_input import Queries
+    from tapgnn.cli.query_input import QueryRows
+    from tapgnn.exchange import every_node
 
-    schema, held = model.schema, list(model.vocabulary.ids)
-    names = schema.external(held)
-    as_sources = schema.internal_src(names).tolist()
-    sides = ["src" if own == source else "dst" for own, source in zip(held, as_sources, strict=True)]
-    times = [time] * len(names)
+    names, sides = every_node(model)
+    schema, times = model.schema, [time] * len(names)
     shown: dict[str, Any] = {"node": names, **({"side": sides} if schema.bipartite else {}), schema.time: times}
-    return Queries({"node": names}, times, shown), sides
+    return QueryRows({"node": names}, times, shown), sides
 
 
 @command
 def score(
     model: ModelArgument,
     options: QueryOptions,
-    answer: Answer,
+    answer: AnswerOutput,
     src: str | None = option("ID", "Id of the source."),
     dst: str | None = option("ID", "Id of the destination."),
     queries: Path | None = QUERIES,
@@ -194,7 +197,7 @@ def score(
 def rank(
     model: ModelArgument,
     options: QueryOptions,
-    answer: Answer,
+    answer: AnswerOutput,
     src: Annotated[list[str] | None, typer.Argument(metavar="[SRC]...", help="Ids of sources.")] = None,
     queries: Path | None = QUERIES,
     keep: str | None = KEEP,
@@ -226,14 +229,14 @@ def classify(
         Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
     ],
     options: ModelOptions,
-    answer: Answer,
+    answer: AnswerOutput,
     keep: str | None = option("A,B,...", "Columns of the file to repeat in the answer."),
 ) -> None:
     """Print the risk of each new event: the predicted probability of the label, such as fraud.
 
     One row for every row of the file, in its order: the id of the event, src, dst, time, the columns of --keep, risk.
-    The prediction uses everything before the event, including earlier events of the file; a missing cell is no
-    obstacle, and a row that --skip-bad-rows skips has no risk. The model must be trained with 'fit --classify'; it is
+    The prediction uses everything before the event, including earlier events of the file; cells may be
+    missing, and a row that --skip-bad-rows skips has no risk. The model must be trained with 'fit --classify'; it is
     not changed.
     """
     import numpy as np
@@ -277,7 +280,7 @@ def _queried(
     time: float,
     keep: str | None,
     side: Side | None = None,
-) -> Queries:
+) -> QueryRows:
     """Queries from the command line or from a file; warns of unknown nodes."""
     from tapgnn.cli.query_input import given_queries, read_queries, warn_of_unknown
 
@@ -293,7 +296,7 @@ def _joined(shown: Mapping[str, Sequence[Any]], answers: Mapping[str, Any]) -> d
     """The columns of an answer; one that is repeated must not have the name of one that is answered."""
     for name in answers:
         if name in shown:
-            raise QueryError(f"the answer has a column {name!r} of its own; rename that of the file, or do not keep it")
+            raise QueryError(f"the answer already has a column {name!r}; rename that of the file, or do not keep it")
     return {**shown, **answers}
 
 

@@ -19,6 +19,7 @@ from tapgnn.data.reading.cells import without_missing
 from tapgnn.data.reading.columns import ALIASES, BUSINESS_ALIASES, columns_of
 from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import RawTable, TableSource
+from tapgnn.data.reading.typed_rows import convert_column
 from tapgnn.data.reading.values import INTEGER, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
 from tapgnn.estimator import TAPGNN, Side
@@ -30,7 +31,7 @@ SIDES: Mapping[str, Side | None] = {"src": "src", "dst": "dst", "node": None}
 
 
 @dataclass(frozen=True)
-class Queries:
+class QueryRows:
     """Queries in the order asked: the ids of each role, the times, and the cells that the answer repeats, by name."""
 
     ids: dict[str, list[Id]]
@@ -62,16 +63,19 @@ def is_known(name: Id, model: TAPGNN, side: Side | None) -> bool:
     return any(internal([name])[0] in model.vocabulary for internal in sides[side])
 
 
-def given_queries(given: Mapping[str, Sequence[str]], model: TAPGNN, time: float, side: Side | None = None) -> Queries:
+def given_queries(
+    given: Mapping[str, Sequence[str]], model: TAPGNN, time: float, side: Side | None = None
+) -> QueryRows:
     """Queries from the command line: texts by role, all at one time."""
     ids = {role: [as_id(text, model, SIDES[role] or side) for text in texts] for role, texts in given.items()}
     times = [time] * len(next(iter(ids.values())))
-    return Queries(ids, times, {**{_name(role, model): names for role, names in ids.items()}, model.schema.time: times})
+    shown: dict[str, Sequence[Any]] = {_name(role, model): names for role, names in ids.items()}
+    return QueryRows(ids, times, shown | {model.schema.time: times})
 
 
 def read_queries(
     path: Path, roles: Sequence[str], model: TAPGNN, time: float, keep: Sequence[str] = (), side: Side | None = None
-) -> Queries:
+) -> QueryRows:
     """Queries from a file with a column for each role and, optionally, for the time, which otherwise is `time`.
 
     Columns are found by the model's own names, then by the usual ones; without a header they are in this order.
@@ -87,13 +91,17 @@ def read_queries(
             raise DataError(f"{source.name} has no column {name!r} to keep; {columns_of(source)}")
     ids: dict[str, list[Id]] = {role: [] for role in roles}
     times, cells = list[float](), dict[str, Any]()
+    when, clock = columns.get("time"), model.schema.clock.convert
     for table in source.read([*columns.values(), *repeated]):
         if table.rejected:
-            raise _bad_row(source, *table.rejected[0])
+            raise source.fault(*table.rejected[0])
         for role in roles:
             ids[role] += _nodes(source, table, columns[role], model, SIDES[role] or side)
-        times += [time] * len(table.places) if "time" not in columns else _times(source, table, columns["time"], model)
-        for name in [*repeated, *([columns["time"]] if "time" in columns else [])]:
+        if when is None:
+            times += [time] * len(table.places)
+        else:
+            times += convert_column(source, when, table.columns[when], table.places, clock, "time").tolist()
+        for name in repeated if when is None else [*repeated, when]:
             cells.setdefault(name, []).extend(table.columns[name])
     if not times:
         raise DataError(f"{source.name} has no rows; at least one is needed")
@@ -101,8 +109,8 @@ def read_queries(
         cells = {name: typed_cells(name, pl.Series(column), model) for name, column in cells.items()}
     shown: dict[str, Sequence[Any]] = {name: cells[name] for name in named if name in repeated}
     shown |= {_name(role, model): ids[role] for role in roles}
-    shown[model.schema.time] = cells[columns["time"]] if "time" in columns else times
-    return Queries(ids, times, shown | {name: cells[name] for name in repeated})
+    shown[model.schema.time] = times if when is None else cells[when]
+    return QueryRows(ids, times, shown | {name: cells[name] for name in repeated})
 
 
 def typed_cells(name: str, cells: pl.Series, model: TAPGNN) -> pl.Series:
@@ -123,7 +131,7 @@ def typed_cells(name: str, cells: pl.Series, model: TAPGNN) -> pl.Series:
     return cells if values.null_count() > known.null_count() else values
 
 
-def warn_of_unknown(queries: Queries, model: TAPGNN, side: Side | None = None) -> None:
+def warn_of_unknown(queries: QueryRows, model: TAPGNN, side: Side | None = None) -> None:
     """Mention nodes that the model has never seen, which may be typos."""
     asked = {role: dict.fromkeys(ids) for role, ids in queries.ids.items()}
     strange = (name for role, ids in asked.items() for name in ids if not is_known(name, model, SIDES[role] or side))
@@ -169,19 +177,8 @@ def _nodes(source: TableSource, table: RawTable, name: str, model: TAPGNN, side:
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):
-            raise _bad_row(source, place, f"{name} {shorten(cell)} is not an integer or a string")
+            raise source.fault(place, f"{name} {shorten(cell)} is not an integer or a string")
     if source.typed:
         return cells
     known = {cell: as_id(cell, model, side) for cell in set(cells)}
     return [known[cell] for cell in cells]
-
-
-def _times(source: TableSource, table: RawTable, name: str, model: TAPGNN) -> list[float]:
-    values, good = model.schema.clock.convert(table.columns[name], f"{source.name}: column {name!r}")
-    for row in (~good).nonzero()[0]:
-        raise _bad_row(source, table.places[row], explain("time", table.columns[name][int(row)]))
-    return [float(value) for value in values]
-
-
-def _bad_row(source: TableSource, place: int, reason: str) -> DataError:
-    return DataError(f"{source.name} {source.place} {place}: {reason}; fix the row")

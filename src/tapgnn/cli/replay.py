@@ -14,8 +14,8 @@ from rich.panel import Panel
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 
-from tapgnn.cli.events_argument import read_log, read_with
-from tapgnn.cli.options import EventsArgument, Reading, command, option
+from tapgnn.cli.events_argument import read_whole
+from tapgnn.cli.options import EventsArgument, ReadingOptions, command, option
 from tapgnn.cli.output import Output, say
 from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
@@ -29,7 +29,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 @command
 def replay(
     events: EventsArgument,
-    reading: Reading,
+    reading: ReadingOptions,
     engine_options: EngineOptions,
     output: Output,
     model: str | None = option("MODEL", "The folder of a fitted model, served in this process."),
@@ -53,9 +53,9 @@ def replay(
         raise ConfigError("pass either --model with a folder, or --server with an address")
     if server is not None and (journal is not None or engine_options.options()):
         raise ConfigError("--journal and the engine options require --model; a server has its own")
-    log = read_log(events, reading) if model is None else read_with(events, _as_fitted(model, reading))
-    tally = Tally()
-    with _target(model, journal, server, token, engine_options) as target, Dashboard(log.title) as screen:
+    log = read_whole(events, reading.options() if model is None else _as_fitted(model, reading))
+    tally, screen = Tally(), Dashboard(log.title)
+    with _target(model, journal, server, token, engine_options) as target, screen.live or contextlib.nullcontext():
         progress = None
         for progress in stream(log.events, target, tally, batch, pace, seed):
             screen.show(progress, tally)
@@ -63,7 +63,7 @@ def replay(
         _report(log.title, progress, tally, output)
 
 
-def _as_fitted(model: str, reading: Reading) -> dict[str, Any]:
+def _as_fitted(model: str, reading: ReadingOptions) -> dict[str, Any]:
     """How the log is read: by the schema of the model, so that its columns are the model's."""
     from tapgnn.data.fitted_schema import FittedSchema
     from tapgnn.model.files import SCHEMA, read_file, refusing
@@ -96,7 +96,9 @@ def _target(
         from tapgnn.online import Client
 
         with Client(server, token, producer=f"replay-{secrets.token_hex(4)}") as client:
-            client.wait_until_ready(120)
+            if not client.is_ready():
+                say(f"waiting until {server} is ready")
+                client.wait_until_ready()
             yield ServerTarget(client)
         return
     from tapgnn.online import Engine
@@ -116,15 +118,6 @@ class Dashboard:
         self.live = Live(console=self.console, refresh_per_second=8) if self.console.is_terminal else None
         self.tenths = 0
         self.areas: list[float] = []
-
-    def __enter__(self) -> Dashboard:
-        if self.live is not None:
-            self.live.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.live is not None:
-            self.live.stop()
 
     def show(self, progress: ReplayProgress, tally: Tally) -> None:
         """Say where the replay stands."""

@@ -30,7 +30,7 @@ from tapgnn.training.classification import BUDGETS, Classification
 
 MOST_EVENTS = 50_000
 # The results that a report shows as the settings of the run.
-SETTINGS = ("protocol", "lag", "seeds", "params", "versions", "data_sha256")
+SETTINGS = ("protocol", "lag", "seeds", "settings", "versions", "data_sha256")
 Rows = Mapping[str, Mapping[str, Any]]
 Columns = Mapping[str, tuple[str, str]]
 COLUMNS = {
@@ -243,8 +243,10 @@ def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any],
         scores=sigmoid(own.scores),
         times=own.times,
         baseline_scores={name: given.scores for name, given in found.first.items() if name != NAME},
-        embeddings=found.sample[0],
-        embedding_times=found.sample[1],
+        embeddings=found.sample.z,
+        embedding_times=found.sample.times,
+        embedding_names=found.sample.names,
+        embedding_labels=found.sample.labels,
         settings={key: results[key] for key in SETTINGS if key in results},
         **more,
     )

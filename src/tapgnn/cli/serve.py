@@ -1,4 +1,4 @@
-"""serve, token and migrate: a live engine behind HTTP, its access tokens, and its journal under another model."""
+"""serve and migrate: a live engine behind HTTP, and its journal under another model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class EngineOptions:
     lateness: float | None = _engine("TIME", "With buffer and merge: how long events wait for late ones.", "0")
     hold_back: bool | None = _engine("", "Absorb an instant only after a later one has begun.", "yes")
     ttl: float | None = _engine("TIME", "Forget nodes that are inactive for longer.", "never")
-    horizon: float | None = _engine("TIME", "Refuse events this much later than the latest event.", "no limit")
+    horizon: float | None = _engine(
+        "TIME", "Refuse events this much later than the latest event; inf: none.", "automatic"
+    )
+    max_held: int | None = _engine("N", "Maximum number of events that wait for later ones.", "100,000")
     checkpoint_every: int | None = _engine("N", "Records between checkpoints.", "adaptive")
 
     def options(self) -> dict[str, Any]:
@@ -45,6 +48,7 @@ class ServerLimits:
     """Limits on requests."""
 
     max_body: int = _limit("BYTES", "Maximum size of a request.", default=16_000_000)
+    max_connections: int = _limit("N", "Maximum number of connections; further ones get status 503.", default=1_000)
     max_events: int = _limit("N", "Maximum number of events per request.", default=10_000)
     queue: int = _limit("N", "Maximum number of waiting batches; further requests get status 429.", default=256)
     window: int = _limit("N", "Recent events kept in memory to explain scores.", default=10_000)
@@ -111,13 +115,19 @@ def serve(
     source_options: SourceOptions,
     host: str = option("NAME", "Address to listen on; other than localhost only with --tokens.", default="127.0.0.1"),
     port: int = option("N", "Port to listen on; 0 chooses a free one.", default=8000, min=0, max=65_535),
-    tokens: Path | None = option("FILE", "File of access tokens, see 'tapgnn token new'."),
+    tokens: Path | None = option("FILE", "File of access tokens, see 'tapgnn token new'; read again when it changes."),
     log_level: str = option("NAME", "debug, info, warning or error.", default="info"),
+    otlp_endpoint: str | None = option(
+        "URL",
+        "Send OpenTelemetry traces to this collector, over HTTP, such as http://127.0.0.1:4318.",
+        "OTEL_EXPORTER_OTLP_ENDPOINT",
+    ),
 ) -> None:
     """Serve a fitted model over HTTP: ingest events, answer queries, and show a live page.
 
     Every acknowledged event is in the journal; after a crash, the next process continues from there. SIGTERM and Ctrl-C
-    shut the server down cleanly, with exit code 0. Logs are JSON lines on standard error.
+    shut the server down cleanly, with exit code 0; SIGHUP rereads the token file. Logs are JSON lines on standard
+    error.
     """
     missing = [name for name in ("apsw", "fastapi", "prometheus_client", "uvicorn") if find_spec(name) is None]
     if missing:
@@ -127,41 +137,28 @@ def serve(
         os.environ.setdefault(name, "1")
     from tapgnn.model import load_model
     from tapgnn.online import Engine
+    from tapgnn.online.journal.journal import check_place
     from tapgnn.online.server import serving
+    from tapgnn.online.server.limits import Limits
     from tapgnn.online.server.logs import log_as_json
-    from tapgnn.online.server.middleware import Limits
     from tapgnn.online.server.service import ServerSettings, Service
-    from tapgnn.online.server.tokens import Tokens
+    from tapgnn.online.server.tokens import WatchedTokens
+    from tapgnn.online.server.tracing import exported_traces
 
     set_threads(1)
-    known = None if tokens is None else Tokens.load(tokens)
+    known = None if tokens is None else WatchedTokens(tokens)
     serving.check_address(host, known is not None)
+    check_place(journal)
     kept = {"events": limits.max_events, "queue": limits.queue, "window": limits.window}
-    settings = ServerSettings(tokens=known, limits=Limits(body=limits.max_body), **kept)
+    bounds = Limits(limits.max_connections, body=limits.max_body)
     shape = load_model(model).config
-    options = engine_options.options()
-    service = Service(lambda: Engine.open(model, journal, **options), settings, source_options.sources())
-    log_as_json(log_level)
-    serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"))
-
-
-@command
-def new_token(
-    file: Annotated[Path, typer.Option(metavar="FILE", help="The token file, created if it does not exist.")],
-    scope: str = option("NAME", "read (queries only) or write (queries and events).", default="read"),
-    name: str = option("NAME", "A name for the token.", False, default=""),
-) -> None:
-    """Create an access token and add its hash to a token file; the token itself is printed only once.
-
-    A server reads the file when it starts.
-    """
-    from tapgnn.online.server.tokens import Tokens
-
-    tokens = Tokens.load(file) if file.exists() else Tokens()
-    text = tokens.add(scope, name)  # type: ignore[arg-type]
-    tokens.save(file)
-    say(f"{tokens.entries[-1].name}: scope {scope}, stored as a hash in {file}; the token is shown only once:")
-    typer.echo(text)
+    options, sources = engine_options.options(), source_options.sources()
+    with exported_traces(otlp_endpoint) as tracing:
+        settings = ServerSettings(tokens=known, limits=bounds, tracing=tracing, **kept)
+        service = Service(lambda: Engine.open(model, journal, **options), settings, sources)
+        log_as_json(log_level)
+        reload = (lambda: None) if known is None else known.reload
+        serving.run(service, shape, host, port, lambda place: typer.echo(f"tapgnn serves {model} at {place}"), reload)
 
 
 @command
@@ -192,7 +189,7 @@ def migrate(
     done = undo_and_migrate.migrate(journal, model, start)
     left = f", {done['left_out']:,} events skipped because the model was trained on them" if done["left_out"] else ""
     say(
-        f"{journal}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes; model "
-        f"{done['from'][:12]} -> {done['to'][:12]}"
+        f"{done['journal']}: {done['records']:,} records with {done['events']:,} events{left}, {done['nodes']:,} nodes"
+        f"; model {done['from'][:12]} -> {done['to'][:12]}"
     )
     output.result(done)

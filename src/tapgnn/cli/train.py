@@ -10,9 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
-from tapgnn.cli.options import PROTOCOL, SEEDS, EventsArgument, Learning, NodeOptions, Reading, command, option
+from tapgnn.cli.options import (
+    PROTOCOL,
+    SEEDS,
+    EventsArgument,
+    NodeOptions,
+    ReadingOptions,
+    TrainingOptions,
+    command,
+    option,
+)
 from tapgnn.cli.output import Output, check_folder, say, write_json
-from tapgnn.cli.progress import Screen, TensorBoardLog, write_metrics
+from tapgnn.cli.progress import TensorBoardLog, TrainingScreen, write_metrics
 from tapgnn.errors import ConfigError, ModelFileError
 
 if TYPE_CHECKING:
@@ -29,16 +38,16 @@ CLASSIFY = option("", "Also train a classifier of event labels, such as fraud.",
 @command
 def evaluate(
     events: EventsArgument,
-    reading: Reading,
+    reading: ReadingOptions,
     node_options: NodeOptions,
-    learning: Learning,
+    learning: TrainingOptions,
     output: Output,
     protocol: str = PROTOCOL,
     seeds: int = SEEDS,
     classify: bool | None = CLASSIFY,
     test: bool = option(
         "",
-        "Results on the validation events alone, to choose settings (tgb, dyglib).",
+        "Test on the test events; --no-test reports validation results only, to choose settings (tgb, dyglib).",
         False,
         "--test/--no-test",
         default=True,
@@ -52,21 +61,23 @@ def evaluate(
     pair rules need no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
 
     With --classify, a classifier of the labels of events (such as fraud) is trained and tested on the same parts,
-    beside simple rules and gradient-boosted trees; with --protocol paper it sees the two representations alone.
+    alongside simple rules and gradient-boosted trees; with --protocol paper it uses the two representations only.
     """
     estimator = learning.estimator()
     from tapgnn.cli.results import described, main_metric, report_evaluation, result_tables, summaries, verdict
     from tapgnn.evaluation import evaluate as run
 
     log = read_log(events, reading)
+    negatives = log.board_negatives(protocol)
     wanted = _wanted(classify, reading)
     folder = Path(FOLDER) / log.name if out is None else out
     check_folder(folder)
     nodes = node_options.read(log.schema)
     opening = log.opening(f"{len(log.events):,} events, protocol {protocol}, {seeds} seed{'s' * (seeds != 1)}", nodes)
-    with Screen(opening, estimator.epochs, seeds) as screen:
+    screen = TrainingScreen(opening, estimator.settings().epochs, seeds)
+    with screen.bar:
         told = lambda seed, step: screen.step(step, seed)  # noqa: E731
-        options = {"lag": estimator.lag, "test": test, "classify": wanted}
+        options = {"lag": estimator.lag, "test": test, "classify": wanted, "negatives": negatives}
         found = run(log.events, estimator, protocol, seeds, told, log.schema, nodes, **options)  # type: ignore[arg-type]
     rows = summaries(found.results)
     if labelled := found.results["classification"]:
@@ -91,9 +102,9 @@ def evaluate(
 def fit(
     events: EventsArgument,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where to save the model.", show_default=False)],
-    reading: Reading,
+    reading: ReadingOptions,
     node_options: NodeOptions,
-    learning: Learning,
+    learning: TrainingOptions,
     output: Output,
     resume: bool = option("", "Continue the interrupted training in FOLDER.", True, "--resume", default=False),
     force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
@@ -119,17 +130,17 @@ def fit(
     nodes = node_options.read(log.schema)
     opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}", nodes)
     table = {"schema": log.schema, "nodes": nodes}
-    _train(estimator, (train, valid), table, out, resume, Screen(opening, estimator.epochs), board)
+    _train(estimator, (train, valid), table, out, resume, TrainingScreen(opening, estimator.settings().epochs), board)
     history = estimator.history_
     word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
-    say(f"{word}, from epoch {history.best_epoch:.1f} (validation AUC {history.best_auc:.4f})")
+    say(f"{word}, from epoch {history.best_epoch:.1f} (validation {estimator.select.upper()} {history.best:.4f})")
     _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, output)
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
 
 
-def _wanted(classify: bool | None, reading: Reading) -> bool:
+def _wanted(classify: bool | None, reading: ReadingOptions) -> bool:
     """Whether labels are to be learnt."""
     return bool(reading.label) if classify is None else classify
 
@@ -161,7 +172,7 @@ def _train(
     table: Mapping[str, Any],
     out: Path,
     resume: bool,
-    screen: Screen,
+    screen: TrainingScreen,
     board: TensorBoardLog | None,
 ) -> None:
     """Train with all listeners; exits if there is nothing to keep."""
@@ -172,12 +183,12 @@ def _train(
 
     def listen(step: TrainingProgress) -> None:
         screen.step(step)
-        if step.valid_auc is not None:
+        if step.validation is not None:
             write_metrics(out / METRICS, step.points)
         if board is not None:
             board.step(step)
 
-    with screen:
+    with screen.bar:
         model.fit(*parts, **table, listener=listen, checkpoint=out, resume=resume)
     if board is not None:
         board.close()
@@ -190,7 +201,7 @@ def _train(
 def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output) -> None:
     """Let the model observe the whole log, save it, and report its accuracy."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
-    from tapgnn.evaluation.harness import versions
+    from tapgnn.evaluation.runner import versions
     from tapgnn.events import events_fingerprint
 
     found = measure_fit(model, *parts)
@@ -203,14 +214,14 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
         "name": log.name,
         "simulated": log.simulated,
         "model_sha256": model.save(out),
-        "best_valid_auc": history.best_auc,
+        "best_validation": history.best,
         "best_epoch": history.best_epoch,
         "interrupted": history.interrupted,
         "events_per_s": history.events_per_s,
         "validation": baselines.pop("tapgnn"),
         "baselines": baselines,
         "classification": labelled,
-        "params": model.get_params(),
+        "settings": {**model.resolved(), "model": model.model_.config.to_dict()},
         "versions": versions(),
         "data_sha256": events_fingerprint(log.events),
         "schema": model.schema.to_dict(),

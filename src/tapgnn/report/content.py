@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -26,10 +26,11 @@ class Report:
     simulated                  whether the events are simulated, which the page states at the top
     data                       the table of `tapgnn.data.statistics.describe`; unknown keys are shown unchanged
     metrics                    method -> measure -> value, the model first; `auc_mean` and `auc_std` share a column
-    history                    one row per validation: seed, epoch, loss, valid_auc, events_per_s
+    history                    one row per validation: seed, epoch, loss, validation and its metric, events_per_s
     labels, scores, times [Q]  the queries: 0 or 1, score of the link, time
     baseline_scores            method -> scores [Q] of the same queries, on any monotone scale
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
+    embedding_names, embedding_labels [n]    their nodes, and the labels of their events (-1: not known); may be missing
     classification             labels, scores, times of the judged events, figures such as auc and ap, `methods` (method
                                -> measure -> value, the classifier first) and `alerts` (share of events -> precision and
                                recall); each may be missing
@@ -50,6 +51,8 @@ class Report:
     baseline_scores: dict[str, NDArray[Any]] = field(default_factory=dict)
     embeddings: NDArray[Any] = field(default_factory=_nothing)
     embedding_times: NDArray[Any] = field(default_factory=_nothing)
+    embedding_names: Sequence[str] = ()
+    embedding_labels: NDArray[Any] = field(default_factory=_nothing)
     classification: dict[str, Any] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 

@@ -18,6 +18,8 @@ from tapgnn.report.curves import components, precision_recall, roc
 from tapgnn.report.numbers import count, decimal, is_unix, moment, number, percent, span
 
 MAP_POINTS = 4000
+# How many dots of a map tell their node: each takes a hundred bytes of the file.
+MAP_NAMES = 800
 STEADY_BIN = 20
 _OfScores = Callable[[NDArray[Any], NDArray[Any]], Any]
 
@@ -104,7 +106,7 @@ def time_figure(labels: NDArray[Any], times: NDArray[Any], curves: Sequence[Curv
         chart.show_dates()
     words = f"AUC over the {period} period. {curves[0].name} {span(lines[0].auc[np.isfinite(lines[0].auc)])}."
     size = count(int(np.median(lines[0].count)), "query")
-    caption = f"{len(lines[0].auc)} consecutive parts of about {size} each; a falling line is a model that ages."
+    caption = f"{len(lines[0].auc)} consecutive parts of about {size} each; a falling line: the model is outdated."
     return Figure(f"AUC over the {period} period", chart.svg(words), caption)
 
 
@@ -140,6 +142,8 @@ def history_figure(title: str, runs: Mapping[Any, Floats], label: str, best: boo
     chart = Chart("epoch", label)
     for seed, (epoch, value) in runs.items():
         chart.axes.plot(epoch, value, color=colour("own"), linewidth=1.6, alpha=0.6, url=f"seed {seed}")
+        if len(epoch) == 1:  # no line has only one end
+            chart.dots(epoch, value, 0, [f"seed {seed}: {label} {decimal(value[0], 4)}"])
     if best:
         for seed, (epoch, value) in runs.items():
             top = int(np.argmax(value))
@@ -186,20 +190,18 @@ def bar_figure(bars: Sequence[Bar], label: str, origin: float, rival: float | No
     return Figure(f"{label} of model and baselines", chart.svg(words, "chart bars"), " ".join(caption))
 
 
-def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:
-    """The first two components as dots, coloured by the order of time."""
+def map_figure(embeddings: NDArray[Any], times: Floats, names: Sequence[str] = ()) -> Figure:
+    """The first two components as dots, coloured by the order of time; some of them tell their node."""
     if len(times) != len(embeddings) or not np.isfinite(times).all():
         raise QueryError(
             f"expected one finite time per embedding, not {len(times):,} times and {len(embeddings):,} rows"
         )
     points, variance = components(embeddings)
+    inside = _inside(points)
     order = np.argsort(times, kind="stable")
     shades = np.empty(len(times), dtype=np.int64)
     shades[order] = np.arange(len(times)) * SHADES // len(times)
     chosen = np.random.default_rng(0).permutation(len(times))[:MAP_POINTS]
-    low, high = np.quantile(points, [0.005, 0.995], axis=0)
-    margin = np.maximum(0.12 * (high - low), 1e-9)
-    inside = ((points >= low - margin) & (points <= high + margin)).all(axis=1)
     chart = Chart("", "", 760, 460)
     chart.axes.set_axis_off()
     # Several layers, each with every colour, so that the last colour does not hide the others.
@@ -209,6 +211,12 @@ def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:
             dots = np.repeat(points[layer[shades[layer] == shade]], 3, axis=0)
             dots[2::3] = np.nan
             chart.axes.plot(*dots.T, color=colour(f"shade-{shade}"), linewidth=5, solid_capstyle="round", alpha=0.65)
+    if len(names) == len(points):
+        told = chosen[inside[chosen]][:MAP_NAMES]
+        # Seen by the pointer alone.
+        chart.axes.scatter(
+            points[told, 0], points[told, 1], 40, colour("ink"), alpha=0.0, urls=[names[row] for row in told.tolist()]
+        )
     first, second = map(percent, variance)
     caption = f"Horizontal: first principal component ({first} of the variance). Vertical: second ({second})."
     if outside := int((~inside[chosen]).sum()):
@@ -218,4 +226,29 @@ def map_figure(embeddings: NDArray[Any], times: Floats) -> Figure:
     # Over more than a few days the hour does not matter.
     length = 10 if unix and np.ptp(times) > 3 / SECOND else None
     ramp = [moment(times[order[round(share * (len(order) - 1))]], unix)[:length] for share in (0, 0.5, 1)]
-    return Figure("Embeddings", chart.svg(words, "chart map"), caption, wide=True, ramp=ramp)
+    return Figure("Embeddings by time", chart.svg(words, "chart map"), caption, wide=True, ramp=ramp)
+
+
+def label_map_figure(embeddings: NDArray[Any], labels: NDArray[Any], names: Sequence[str]) -> Figure:
+    """The same map with the rare label in a colour of its own, on top; every dot drawn tells its node."""
+    points, _ = components(embeddings)
+    inside, chance = _inside(points), np.random.default_rng(0)
+    rare, common = (np.flatnonzero(inside & chosen) for chosen in (labels == 1, labels != 1))
+    rare, common = (chance.permutation(rows)[:MAP_NAMES] for rows in (rare, common))
+    chart = Chart("", "", 760, 460)
+    chart.axes.set_axis_off()
+    known = list(names) if len(names) == len(points) else [""] * len(points)
+    for rows, shade, area in ((common, "mass", 25.0), (rare, "tone-1", 64.0)):
+        given: dict[str, Any] = {"color": colour(shade), "edgecolors": colour("card"), "linewidths": 1}
+        chart.axes.scatter(points[rows, 0], points[rows, 1], area, urls=[known[row] for row in rows.tolist()], **given)
+    words = f"Map of embeddings by label: {len(rare):,} of positive events, {len(common):,} of others."
+    caption = f"Large dots: the source of a positive event, just before it ({len(rare):,}); small ones: of others."
+    return Figure("Embeddings by label", chart.svg(words, "chart map"), caption, wide=True)
+
+
+def _inside(points: Floats) -> NDArray[np.bool_]:
+    """[n] which points lie where nearly all of them do."""
+    low, high = np.quantile(points, [0.005, 0.995], axis=0)
+    margin = np.maximum(0.12 * (high - low), 1e-9)
+    found: NDArray[np.bool_] = ((points >= low - margin) & (points <= high + margin)).all(axis=1)
+    return found

@@ -1,13 +1,18 @@
-"""The page: page.html with style.css as one file, without scripts or network requests."""
+"""The pages: page.html or comparison.html with style.css as one file, without scripts or network requests."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tapgnn.file_integrity import write_atomically
 from tapgnn.report.content import Report
+
+if TYPE_CHECKING:
+    from tapgnn.experiments.tables import ResultTable
 
 # Every value is escaped except the charts, which escape their own text.
 _TEMPLATES = Environment(
@@ -36,3 +41,17 @@ def render_report(report: Report) -> str:
     with chart_style():
         parts = {"headline": headline(report), "tiles": tiles(report), "sections": sections(report)}
     return page.render(report=report, dashes=DASHES, **parts)
+
+
+def render_comparison(title: str, found: ResultTable, settings: Mapping[str, Any]) -> str:
+    """The page of a comparison as text: its table, what is said below it, and the settings."""
+    from tapgnn.report.layout import Cell, Table
+    from tapgnn.report.tables import settings_table
+
+    rows = [
+        (label, [Cell(mean, f"± {spread}" if spread else "", best) for mean, spread, _, best in cells])
+        for label, cells in found.parts()
+    ]
+    table = Table("Results by method", list(found.header), rows)
+    page = _TEMPLATES.get_template("comparison.html")
+    return page.render(title=title, table=table, notes=found.note.splitlines(), settings=settings_table(settings))

@@ -54,25 +54,28 @@ def steadiness(report: Report) -> Section | None:
     if section.draw("Calibration", figures.calibration_figure, labels, scores, "score"):
         share = percent((np.asarray(labels) == 1).mean())
         section.words.append(
-            "Whether a score means what it says: the chance that an event has this destination rather than a random "
-            f"one. It refers to the {report.period} queries, of which {share} are true events."
+            "Whether scores are calibrated: a score is the chance that an event has this destination rather than a "
+            f"random one. It refers to the {report.period} queries, of which {share} are true events."
         )
     return section
 
 
 def training(report: Report) -> Section | None:
-    """Loss and validation AUC over the epochs, every seed."""
-    losses, areas, speeds = (_runs(report.history, key) for key in ("loss", "valid_auc", "events_per_s"))
-    if not losses and not areas:
+    """Loss and the metric of the validations over the epochs, every seed."""
+    losses, found, speeds = (_runs(report.history, key) for key in ("loss", "validation", "events_per_s"))
+    if not losses and not found:
         return None
     longest = max(as_float(row.get("epoch")) for row in report.history)
     size = count(len(report.history), "validation point")
     section = Section("training", "Training", [f"{count(seeds(report), 'seed')}, {size}, up to epoch {longest:g}."])
     if losses:
-        section.figures.append(figures.history_figure("Training loss", losses, "loss", best=False))
-    if areas:
-        section.figures.append(figures.history_figure("Validation AUC", areas, "AUC", best=True))
-        section.words.append(f"Best validation AUC per seed: {span((max(values) for _, values in areas.values()), 4)}.")
+        epochs = {seed: _by_epoch(*run) for seed, run in losses.items()}
+        section.figures.append(figures.history_figure("Training loss", epochs, "loss", best=False))
+    if found:
+        metric = label(report.history[0].get("metric", "metric"))
+        section.figures.append(figures.history_figure(f"Validation {metric}", found, metric, best=True))
+        best = span((max(values) for _, values in found.values()), 4)
+        section.words.append(f"Best validation {metric} per seed: {best}. It chose the weights.")
     if speeds:
         # The last point of a seed is about its whole training.
         speed = np.median([values[-1] for _, values in speeds.values()])
@@ -87,7 +90,10 @@ def embedding_map(report: Report) -> Section | None:
     if not rows.size or not times.size:
         return None
     section = Section("map", "Embedding map")
-    if section.draw("The map", figures.map_figure, rows, times):
+    names, labels = report.embedding_names, np.asarray(report.embedding_labels)
+    if section.draw("The map", figures.map_figure, rows, times, names):
+        if len(labels) == len(rows) and (labels == 1).any():
+            section.draw("The map by label", figures.label_map_figure, rows, labels, names)
         section.words += [
             f"A sample of {count(min(len(rows), figures.MAP_POINTS), 'embedding')} z(v, t), one dot per node and time,"
             " projected by principal component analysis.",
@@ -103,8 +109,8 @@ def classification(report: Report) -> Section | None:
     found = dict(report.classification)
     labels, scores, times = (np.asarray(found.pop(key, ())) for key in ("labels", "scores", "times"))
     words = [
-        "Which events are positive (fraud, a ban, ...), judged when the event is known: from the history of both nodes "
-        "and of the pair, and from the event's own columns."
+        "Which events are positive (fraud, a ban, ...), predicted at the time of the event from the history of both "
+        "nodes and of the pair, and from the event's own columns."
     ]
     section = Section("classification", "Event classification", words)
     section.tables += [
@@ -162,6 +168,13 @@ def _areas(labels: NDArray[Any], scores: NDArray[Any]) -> list[str]:
         except QueryError:
             areas.append(UNKNOWN)
     return areas
+
+
+def _by_epoch(epoch: Floats, value: Floats) -> Floats:
+    """[2, n] the epochs and the mean of the points of each: those within one epoch are about other parts of the log."""
+    whole = np.ceil(epoch - 1e-9)
+    ends = np.unique(whole)
+    return np.array([ends, [value[whole == end].mean() for end in ends]])
 
 
 def _runs(history: list[dict[str, Any]], key: str) -> dict[Any, Floats]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
+from tapgnn.data.statistics import HEADINGS
 from tapgnn.report.content import Report, as_float, is_share, mean_of, spread_of, stems
 from tapgnn.report.headline import results, seeds
 from tapgnn.report.layout import Cell, Section, Table
@@ -35,23 +36,6 @@ _DATA = {
     "Size": ("nodes", "events", "temporal_nodes", "message_links", "ratio", "feature_width", "labels"),
     "Time": ("start", "end", "timespan_days", "timespan", "instants", "ties", "sorted"),
     "Shape": ("bipartite", "degree_max", "degree_mean", "density", "repetition", "duplicates", "self_loops"),
-}
-# Statistics whose key is not their heading.
-_HEADINGS = {
-    "ratio": "Message links per event",
-    "feature_width": "Features per event",
-    "labels": "Positive labels",
-    "start": "First event",
-    "end": "Last event",
-    "timespan_days": "Time span in days",
-    "timespan": "Time span in the unit of the log",
-    "ties": "Events at the same time as another",
-    "sorted": "File sorted by time",
-    "degree_max": "Maximum degree",
-    "degree_mean": "Events per node",
-    "repetition": "Same destination as previous event",
-    "duplicates": "Exact duplicates",
-    "self_loops": "Self-loops",
 }
 
 
@@ -137,16 +121,19 @@ def data(report: Report) -> Section | None:
 def _statistic(key: str, value: Any, unix: bool) -> tuple[str, list[Cell]]:
     timely = key in ("start", "end")
     shown = moment(as_float(value), unix) if timely else percent(value) if key == "repetition" else number(value)
-    return _HEADINGS.get(key, label(key)), [Cell(shown)]
+    return label(HEADINGS.get(key, key)), [Cell(shown)]
 
 
 def settings(report: Report) -> Section | None:
     """The configuration and the versions, collapsed."""
-    rows = [(key, [Cell(value)]) for key, value in _flat(report.settings)]
-    if not rows:
-        return None
-    table = Table("Configuration and versions of this run", ["Setting", "Value"], rows, wordy=True)
-    return Section("settings", "Settings", tables=[table], folded=True)
+    table = settings_table(report.settings)
+    return Section("settings", "Settings", tables=[table], folded=True) if table.rows else None
+
+
+def settings_table(values: Mapping[str, Any]) -> Table:
+    """The settings, a row for each."""
+    rows = [(key, [Cell(value)]) for key, value in _flat(values)]
+    return Table("Configuration and versions of this run", ["Setting", "Value"], rows, wordy=True)
 
 
 def _flat(values: Mapping[Any, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -1,0 +1,28 @@
+"""What must stay in one place: the recurrence, the choice of a backend, and what a kernel is asked for."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tapgnn
+
+ROOT = Path(tapgnn.__file__).parent
+SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text() for path in sorted(ROOT.rglob("*.py"))}
+KERNELS = "Adaptive|Attention|GCN|Mean|MeanWithSelf|Pool"
+PLACES = {
+    r"def advance\(": ["model/model.py"],
+    r"\bdevice\.type\b|\bis_cuda\b|\bis_grad_enabled\(": ["model/backend.py"],
+    rf"isinstance\([^)]*\b({KERNELS})\b": [],
+}
+
+
+@pytest.mark.parametrize("pattern", PLACES)
+def test_it_stands_in_one_place(pattern):
+    found = [name for name, text in SOURCES.items() if re.search(pattern, text) and not name.startswith("baselines/")]
+    assert found == PLACES[pattern]
+
+
+def test_no_two_classes_have_one_name():
+    names = [name for text in SOURCES.values() for name in re.findall(r"^class (\w+)", text, re.MULTILINE)]
+    assert sorted(names) == sorted(set(names))
