@@ -1,5 +1,5 @@
 # make setup: create .venv.  make test: the suite.  make test-generic: the suite as on an older CPU.
-# make check: lint, types, layers.  make demo: a tour on simulated data.
+# make check: lint, types, layers.  make docs: the site.  make package: wheel, sdist, SBOM.  make demo: a tour.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 DEMO_PORT ?= 8765
 DEMO_NETWORK := --events 60000 --accounts 3000 --merchants 300 --days 108 --fraud 0.01
 
-.PHONY: setup test test-generic check demo bench fresh clean
+.PHONY: setup test test-generic test-lowest check demo bench page docs package fresh clean
 
 setup: $(STAMP)
 
@@ -17,7 +17,7 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 test: setup
-	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest
+	NUMBA_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 # The suite as on a CPU without the newer vector instructions: sums in another order, no fused multiply-add.
 test-generic: export NUMBA_CPU_NAME := generic
@@ -62,9 +62,35 @@ bench: setup
 	$(BIN)/python benchmarks/forward.py
 	$(BIN)/python benchmarks/training.py
 
+# docs/results.md from results/; 'tapgnn reproduce NAME' and 'python benchmarks/record.py NAME' fill it.
+page: setup
+	$(BIN)/python docs/results_page.py
+
+# The site in site/, from docs/; a warning is an error.
+docs: setup
+	$(BIN)/mkdocs build --strict
+
+# Wheel and sdist in dist/, the wheel alone in an empty environment, and what it then consists of (CycloneDX).
+package: setup
+	rm -rf dist
+	$(BIN)/python -m hatchling build
+	$(PYTHON) -m venv --clear dist/environment
+	dist/environment/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	dist/environment/bin/tapgnn --version
+	$(BIN)/cyclonedx-py environment dist/environment --pyproject pyproject.toml --output-file dist/sbom.json
+	rm -rf dist/environment
+
+# A part of the suite with the oldest direct dependencies.
+LOWEST := artefacts/lowest
+test-lowest:
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -r constraints-lowest.txt pytest hypothesis pandas httpx jsonschema_rs
+	PYTHONPATH=src NUMBA_CACHE_DIR=$(LOWEST)/compiled $(LOWEST)/bin/python -m pytest tests/test_estimator.py tests/data \
+	  tests/model/test_files.py tests/cli/test_query.py --ignore tests/data/test_frames.py -o filterwarnings=default -p no:cacheprovider
+
 # Forget the compiled loops.
 fresh:
 	find src -name '*.nb[ci]' -delete
 
 clean: fresh
-	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo tapgnn-evaluation
+	rm -rf $(VENV) .coverage .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache artefacts demo site dist tapgnn-evaluation

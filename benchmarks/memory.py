@@ -1,7 +1,11 @@
-"""Peak memory of training on 10 million simulated events from a Parquet file (N = 100,000, d = 64).
+"""Peak memory of training on 10 million simulated events from a Parquet file (N = 100,000, d = 64), and bytes a node.
 
-The stream is simulated into a Parquet file by one process and trained on by another, whose peak is reported. Prints one
-JSON object as the last line.
+The stream is simulated into a Parquet file by one process and trained on by another, whose peak is reported.
+
+    bytes_per_node       a row of the state of the default preset, and the id in the vocabulary (a text of ten letters)
+    bytes_by_part        the same by arena
+
+Prints one JSON object as the last line.
 """
 
 import argparse
@@ -11,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tracemalloc
 from pathlib import Path
 
 
@@ -35,8 +40,11 @@ def train(path, steps):
             raise KeyboardInterrupt
 
     history = run.run(listener=stop)
+    peak, parts = peak_gb(), node_bytes()
     return {
-        "peak_gb": peak_gb(),
+        "peak_gb": peak,
+        "bytes_per_node": sum(parts.values()),
+        "bytes_by_part": parts,
         "read_peak_gb": read_peak,
         "events": len(events),
         "nodes": len(events.vocabulary),
@@ -45,6 +53,21 @@ def train(path, steps):
         "train_events_per_s": round(history.events_per_s),
         "validated": bool(history.points),
     }
+
+
+def node_bytes(nodes=100_000):
+    """Bytes that a node takes in each arena of a state, and in the vocabulary."""
+    from tapgnn import Config, Model, Vocabulary
+    from tapgnn.model.state import ARENAS
+
+    tracemalloc.start()
+    vocabulary = Vocabulary(f"no-{node:07}" for node in range(nodes))
+    vocabulary.hashes()
+    ids, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    state = Model(Config.preset("adaptive", node_vectors=False), vocabulary).empty_state()
+    rows = {name: getattr(state, name) for name in ARENAS}
+    return {name: row.shape[1] * row.itemsize for name, row in rows.items()} | {"vocabulary": round(ids / nodes)}
 
 
 def peak_gb():

@@ -20,7 +20,6 @@ the last line.
 """
 
 import json
-import time
 
 import numpy as np
 import torch
@@ -30,6 +29,7 @@ from tapgnn import Config, Events, Model, Vocabulary
 from tapgnn.baselines.sampled.tgat import TGAT
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.schema import Schema
+from tapgnn.experiments.latency import take_turns
 from tapgnn.model import FactClassifier
 from tapgnn.threads import set_threads
 
@@ -83,19 +83,6 @@ def batches(src, dst, when, size, features=0):
     for start in range(0, len(src), size):
         piece = slice(start, start + size)
         yield src[piece], dst[piece], when[piece], *([rows[piece]] if features else [])
-
-
-def take_turns(jobs, work, turn=1):
-    """Median seconds of each job over the pieces of work, `turn` of them in a row."""
-    spent = {name: [] for name in jobs}
-    work = list(work)
-    for start in range(0, len(work), turn):
-        for name, job in jobs.items():
-            for piece in work[start : start + turn]:
-                begin = time.perf_counter()
-                job(*piece)
-                spent[name].append(time.perf_counter() - begin)
-    return {name: float(np.median(seconds[len(seconds) // 5 :])) for name, seconds in spent.items()}
 
 
 class Table:

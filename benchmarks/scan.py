@@ -49,6 +49,7 @@ def interleaved(jobs):
 
 def main():
     set_threads(THREADS)
+    torch.set_num_threads(THREADS)
     rng = np.random.default_rng(0)
     chain = chains(rng)
     value = torch.randn(ROWS, WIDTH)

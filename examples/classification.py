@@ -49,7 +49,7 @@ def classify(log, options, seed, baselines):
     found = model.fit_classifier(log, options.protocol)
     result = {
         "seed": seed,
-        "link_valid_auc": model.history_.best_auc,
+        "link_validation": model.history_.best,
         **found.metrics(),
         "test_auc_error": auc_error(found.labels, found.scores),
         "expected_positives": float(found.scores.sum()),
