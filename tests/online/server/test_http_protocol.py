@@ -194,6 +194,9 @@ def test_who_does_not_take_the_answer_loses_the_connection(limited):
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
         place = urlsplit(limited.url)
         connection.connect((place.hostname, place.port))
+        # Once it has been answered, the connection is among the open ones.
+        connection.sendall(GET + b"\r\n")
+        assert connection.recv(10_000).startswith(b"HTTP/1.1 200")
         head = POST.replace(b"/v1/events", b"/v1/embed") + b"Content-Length: %d\r\n\r\n" % len(body)
         connection.sendall(4 * (head + body))
         open_ones = limited.connections
