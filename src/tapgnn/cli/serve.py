@@ -137,7 +137,7 @@ def serve(
         os.environ.setdefault(name, "1")
     from tapgnn.model import load_model
     from tapgnn.online import Engine
-    from tapgnn.online.journal.journal import check_place
+    from tapgnn.online.journal.journal_place import check_place
     from tapgnn.online.server import serving
     from tapgnn.online.server.limits import Limits
     from tapgnn.online.server.logs import log_as_json

@@ -5,7 +5,7 @@ import zlib
 
 import numpy as np
 
-from tapgnn.online.journal.journal import open_journal
+from tapgnn.online.journal.journal_place import open_journal
 
 _NODES = "CREATE TABLE nodes (place {} PRIMARY KEY, id TEXT, data {} NOT NULL, checksum {} NOT NULL)"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tapgnn.errors import ConfigError
 from tapgnn.online import Engine
-from tapgnn.online.journal.journal import open_journal
+from tapgnn.online.journal.journal_place import open_journal
 from tapgnn.online.journal.record import Kind, Record
 
 from ...cli.command import tapgnn

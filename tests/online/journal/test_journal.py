@@ -11,7 +11,7 @@ import pytest
 
 from tapgnn.errors import ConfigError, JournalError, LateEventError
 from tapgnn.online import Engine, Request
-from tapgnn.online.journal.journal import open_journal
+from tapgnn.online.journal.journal_place import open_journal
 from tapgnn.online.journal.record import Kind, Record
 from tapgnn.online.journal.undo_and_migrate import migrate
 
@@ -50,7 +50,7 @@ def test_a_second_writer_is_refused_while_the_first_goes_on(place):
     with Engine.open(saved_model(), place) as engine:
         with pytest.raises(JournalError, match="in use by another writer"):
             Engine.open(saved_model(), place)
-        program = f"from tapgnn.online.journal.journal import open_journal; open_journal({place!r})"
+        program = f"from tapgnn.online.journal.journal_place import open_journal; open_journal({place!r})"
         other = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
         assert "in use by another writer" in other.stderr
         engine.observe((0, 1, 1e9))

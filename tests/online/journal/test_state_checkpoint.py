@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from tapgnn.errors import JournalError
 from tapgnn.online import Engine
 from tapgnn.online.journal import state_checkpoint
-from tapgnn.online.journal.journal import open_journal
+from tapgnn.online.journal.journal_place import open_journal
 from tapgnn.online.journal.state_rows import row_width
 from tapgnn.online.journal.stored_blocks import GARBAGE, StoredBlocks
 

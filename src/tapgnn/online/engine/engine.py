@@ -34,7 +34,8 @@ from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.backup import back_up
 from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.event_rows import Arriving, RowReader
-from tapgnn.online.journal.journal import Journal, open_journal
+from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal_place import open_journal
 from tapgnn.online.journal.record import Kind, Offset, Reached, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.online.journal.undo_and_migrate import is_mentioned, rewrite, without_event, without_node

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tapgnn.errors import ConfigError, JournalError
-from tapgnn.online.journal.journal import Journal, check_place, is_postgres, open_journal
+from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal_place import check_place, open_existing, open_journal
 
 
 def back_up(journal: Journal, path: str | Path) -> dict[str, Any]:
@@ -22,14 +24,8 @@ def back_up(journal: Journal, path: str | Path) -> dict[str, Any]:
 
 def back_up_closed(place: str | Path, path: str | Path) -> dict[str, Any]:
     """Copy a journal that no engine has open."""
-    check_place(place)
-    if not is_postgres(place) and not Path(place).is_file():
-        raise JournalError(f"there is no journal at {place}; name an existing journal, or the address of a server")
-    journal = open_journal(place)
-    try:
+    with closing(open_existing(place, "an existing journal, or the address of a server")) as journal:
         return back_up(journal, path)
-    finally:
-        journal.close()
 
 
 def checked_copy(path: str | Path, write: Callable[[Path], None]) -> dict[str, Any]:
@@ -43,12 +39,9 @@ def checked_copy(path: str | Path, write: Callable[[Path], None]) -> dict[str, A
     _remove(part)
     try:
         write(part)
-        copy = open_journal(part)
-        try:
+        with closing(open_journal(part)) as copy:
             copy.verify()
             found = {"copy": str(target), "position": copy.head, "bytes": part.stat().st_size}
-        finally:
-            copy.close()
         with part.open("rb") as stream:
             os.fsync(stream.fileno())
         part.rename(target)

@@ -68,6 +68,12 @@ def id_fault(name: Id) -> str | None:
     return None if is_unicode(name) else f"{name[:40]!r} is not valid Unicode"
 
 
+def plain_value(value: Any) -> Any:
+    """A cell as Python has it, None for what numpy or pandas puts in a gap (but NaN)."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return None if type(plain).__name__ in ("NAType", "NaTType") else plain
+
+
 def _numbers(name: str, cells: Any) -> Floats:
     """Numbers [E], NaN where missing."""
     values = as_cells(name, cells)
@@ -93,10 +99,8 @@ def to_floats(name: str, values: Any) -> Floats:
 
 
 def _plain_number(name: str, value: Any, row: int) -> float | int | None:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
-        return None
-    if type(plain) in (int, float):
+    plain = plain_value(value)
+    if type(plain) in (int, float, type(None)):
         return plain  # type: ignore[no-any-return]
     if type(plain).__name__ == "Decimal":
         return float(plain)
@@ -107,11 +111,10 @@ def _booleans(name: str, cells: Any) -> Floats:
     """1 or 0 [E], NaN where missing."""
     values = as_cells(name, cells)
     if not holds_only(values, (bool, type(None)), "b"):
-        plain = [value.item() if isinstance(value, np.generic) else value for value in values]
-        for row, value in enumerate(plain):
+        values = list(map(plain_value, values))
+        for row, value in enumerate(values):
             if not (value is None or value != value or (isinstance(value, int | float) and value in (0, 1))):
                 raise EventError(f"row {row}: {name} {shown(value)} is not true or false, or null where it is missing")
-        values = plain
     numbers = np.array(values, dtype=np.float64)
     numbers[np.isnan(numbers)] = np.nan
     return numbers
@@ -136,8 +139,8 @@ def _texts(name: str, cells: Any) -> NDArray[Any]:
 
 
 def _plain_text(name: str, value: Any, row: int) -> str | None:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if plain is None or plain != plain or type(plain).__name__ in ("NAType", "NaTType"):
+    plain = plain_value(value)
+    if plain is None or plain != plain:
         return None
     if isinstance(plain, bool):
         return "true" if plain else "false"
@@ -155,11 +158,9 @@ def kept_cells(cells: Any) -> list[Any]:
 
 
 def _kept_cell(value: Any) -> Any:
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, (str, int)):
+    plain = plain_value(value)
+    if plain is None or isinstance(plain, (str, int)):
         return plain
-    if plain is None or type(plain).__name__ in ("NAType", "NaTType"):
-        return None
     if isinstance(plain, float):
         return plain if plain == plain else None
     if isinstance(plain, (Mapping, list, tuple)):
@@ -207,10 +208,8 @@ def as_cells(name: str, cells: Any) -> Any:
 
 def sized_cells(name: str, cells: Any, size: int) -> Any:
     """A column that must have one cell per event."""
-    if name == "features" and isinstance(cells, np.ndarray) and cells.ndim == 2:
-        values = cells
-    else:
-        values = as_cells(name, cells)
+    table = name == "features" and isinstance(cells, np.ndarray) and cells.ndim == 2
+    values = cells if table else as_cells(name, cells)
     if len(values) != size:
         raise EventError(f"{name} has {len(values)} values, but there are {size} times; columns must be equally long")
     return values

@@ -110,16 +110,28 @@ class EventBatch:
     def read(cls, payload: bytes) -> EventBatch:
         """What `payload` wrote, now or in a format before."""
         try:
-            header = _HEADER.unpack_from(payload)
-            text = json.loads(payload[_HEADER.size : _HEADER.size + header[3]])
-            read = {_MAGIC: _read_columns, _UNKEPT: _read_columns, _PLAIN: _read_features}[header[0]]
-            reader = _Reader(payload, header)
-            found = read(reader, text, header)
+            magic, events, count, length, width, size, flags = _HEADER.unpack_from(payload)
+            text = json.loads(payload[_HEADER.size : _HEADER.size + length])
+            arrays = _Arrays(payload, events, _HEADER.size + length)
+            time, src, dst = arrays.floats(), *(arrays.integers(_NUMBERS[size]) for _ in range(2))
+            booleans, kept = frozenset[str](), dict[str, Any]()
+            if magic == _PLAIN:
+                ids, columns = text, feature_columns(arrays.take("<f4", width).reshape(events, width))
+            elif magic in (_MAGIC, _UNKEPT):
+                ids, named, *more = text
+                kept = dict(*more)
+                if len(named) != width or any(len(cells) != events for cells in kept.values()):
+                    raise ValueError("the number of columns or of their cells is wrong")
+                columns = {name: arrays.column(texts) for name, texts in named}
+                booleans = frozenset(name for name, texts in named if texts is True)
+            else:
+                raise ValueError(f"its format is {magic!r}")
+            labels, index = (arrays.integers("<i8") if flags & bit else None for bit in (_LABELS, _INDEX))
         except (struct.error, ValueError, KeyError, TypeError, IndexError) as error:
             raise JournalError(f"a batch cannot be read ({error}); restore the journal from a copy") from None
-        if reader.place != len(payload) or len(found.ids) != header[2]:
+        if arrays.place != len(payload) or len(ids) != count:
             raise JournalError("a batch has the wrong size or form; restore the journal from a copy")
-        return found
+        return cls(ids, src, dst, time, columns, labels, index, booleans, kept)
 
     def is_same(self, payload: bytes) -> bool:
         """Whether the bytes of an earlier batch hold these very events.
@@ -145,62 +157,36 @@ class EventBatch:
         return EventBatch(ids, src, dst, self.time, rounded, self.labels, self.index, kept=kept)
 
 
-class _Reader:
+class _Arrays:
     """The arrays of a payload, one after the other."""
 
-    def __init__(self, payload: bytes, header: tuple[Any, ...]) -> None:
-        self.payload, self.events = payload, header[1]
-        self.place = _HEADER.size + header[3]
-        self.flags = header[6]
-        self.ends = _NUMBERS[header[5]]
+    def __init__(self, payload: bytes, events: int, place: int) -> None:
+        self.payload, self.events, self.place = payload, events, place
 
     def take(self, kind: str, each: int = 1) -> NDArray[Any]:
         found = np.frombuffer(self.payload, kind, self.events * each, self.place)
         self.place += found.nbytes
         return found
 
-    def event(self) -> tuple[Floats, Ints, Ints]:
-        """time, src and dst."""
-        time = self.take("<f8").astype(np.float64)
-        src, dst = (self.take(self.ends).astype(np.int64) for _ in range(2))
-        return time, src, dst
+    def floats(self) -> Floats:
+        return self.take("<f8").astype(np.float64)
 
-    def rest(self) -> tuple[Ints | None, Ints | None]:
-        """labels and index."""
-        labels, index = (self.take("<i8").astype(np.int64) if self.flags & bit else None for bit in (_LABELS, _INDEX))
-        return labels, index
+    def integers(self, kind: str) -> Ints:
+        return self.take(kind).astype(np.int64)
 
-
-def _read_columns(reader: _Reader, text: Any, header: tuple[Any, ...]) -> EventBatch:
-    ids, named, *more = text
-    kept: dict[str, list[Any]] = dict(*more)
-    if len(named) != header[4] or any(len(cells) != header[1] for cells in kept.values()):
-        raise ValueError("the number of columns or of their cells is wrong")
-    time, src, dst = reader.event()
-    columns: dict[str, NDArray[Any]] = {}
-    for name, texts in named:
+    def column(self, texts: Any) -> NDArray[Any]:
+        """Numbers, or the texts that codes stand for."""
         if texts is None or texts is True:
-            columns[name] = reader.take("<f8").astype(np.float64)
-        else:
-            known = np.empty(len(texts) + 1, dtype=object)
-            known[1:] = texts
-            columns[name] = known[reader.take(_NUMBERS[_width(len(known))])]
-    booleans = frozenset(name for name, texts in named if texts is True)
-    return EventBatch(ids, src, dst, time, columns, *reader.rest(), booleans, kept)
-
-
-def _read_features(reader: _Reader, ids: Any, header: tuple[Any, ...]) -> EventBatch:
-    time, src, dst = reader.event()
-    width = header[4]
-    features = reader.take("<f4", width).astype(np.float64).reshape(reader.events, width)
-    columns = feature_columns(features)
-    return EventBatch(ids, src, dst, time, columns, *reader.rest())
+            return self.floats()
+        known: NDArray[Any] = np.array([None, *texts], dtype=object)
+        found: NDArray[Any] = known[self.take(_NUMBERS[_width(len(known))])]
+        return found
 
 
 def feature_columns(features: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """Plain features [E, f] as the columns f0, f1, ..., in order of their names."""
-    return {name: features[:, place].astype(np.float64) for name, place in
-            sorted((f"f{place}", place) for place in range(features.shape[1]))}  # fmt: skip
+    places = sorted(range(features.shape[1]), key=str)
+    return {f"f{place}": features[:, place].astype(np.float64) for place in places}
 
 
 def plain_cell(value: Any) -> Any:

@@ -34,6 +34,7 @@ from tapgnn.online.journal.cell_conversion import (
     is_missing,
     kept_cells,
     numbered_ids,
+    plain_value,
     shown,
     sized_cells,
     to_floats,
@@ -286,7 +287,7 @@ class RowReader:
             if all(map(is_unicode, values)):
                 cells = pl.Series(list(values), dtype=pl.String)
         else:
-            cells = [value.item() if isinstance(value, np.generic) else value for value in values]
+            cells = list(map(plain_value, values))
         time, good = self._clock.convert(cells, name)
         if self._clock.format is None and isinstance(cells, pl.Series) and cells.dtype == pl.String:
             # A number that is written as a text is more likely a mistake than a time.
@@ -325,7 +326,7 @@ class RowReader:
         if isinstance(given, np.ndarray) and given.dtype.kind in "iub":
             labels, good = given.astype(np.int64), np.ones(size, dtype=bool)
         else:
-            plain = [value.item() if isinstance(value, np.generic) else value for value in given]
+            plain = list(map(plain_value, given))
             texts = self.schema.label_values
             labels, good = convert_labels(plain, name, texts)
             if texts is None:

@@ -7,24 +7,20 @@
     answers      what senders were told of their batches up to the checkpoint, for when they are sent again
     facts        the metadata: format, model, policy, and the checkpoint's position, clock and counts
 
-Every change is one transaction. The SQL here is what SQLite and PostgreSQL share; a database adds how to connect, to
-hold the single writer's lock, to run a statement, and to wipe what was deleted.
+Every change is one transaction.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import threading
-from abc import ABC, abstractmethod
 from collections import ChainMap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from tapgnn.errors import IrrevocableError, JournalError
+from tapgnn.online.journal.database import Database
 from tapgnn.online.journal.kept_answers import KeptAnswers
 from tapgnn.online.journal.record import (
     CheckpointBlock,
@@ -41,10 +37,6 @@ FORMAT = 3
 PAGE = 256
 # Bytes that must find room before a journal on a disk that was full is written again.
 ROOM = 1 << 20
-IN_USE = (
-    "{name} is in use by another writer; stop it first, a journal has one writer (to copy it, give 'tapgnn backup' the "
-    "address of its server)"
-)
 REBUILD = ", or rebuild the checkpoint from its records with 'tapgnn migrate'"
 
 _SCHEMA = (
@@ -71,54 +63,25 @@ _SET_METADATA = (
     "checksum = excluded.checksum"
 )
 _SET_OFFSET = "INSERT INTO offsets VALUES (?, ?, ?) ON CONFLICT (topic, part) DO UPDATE SET reached = excluded.reached"
+# Without 'is not null' the databases would not use the index, and read the log once for every producer.
+_NEWEST = "SELECT MAX(sequence) FROM log WHERE producer = number AND sequence IS NOT NULL"
 _RECORDS = (
     "SELECT l.position, l.kind, p.name, l.sequence, l.payload, l.checksum "
     "FROM log l LEFT JOIN producers p ON p.number = l.producer "
 )
 
 
-class Journal(ABC):
-    """See the module. One writer; any thread may call.
-
-    head              position of the newest record
-    outcome_unknown   a commit failed in a way that leaves open whether it happened; `reopen` finds out
-    """
-
-    begin = "BEGIN"
-    # The types of whole numbers and of bytes.
-    integer: ClassVar[str]
-    blob: ClassVar[str]
-    # After these errors of a commit nothing was written for certain; after any other error of the database who knows.
-    certain_errors: tuple[type[Exception], ...]
-    database_error: type[Exception]
-    # What is said of an error of the database, with the cure: that of the first type that it is of.
-    explanations: ClassVar[Mapping[type[Exception], str]]
+class Journal(Database):
+    """See the module. One writer; any thread may call."""
 
     def __init__(self, name: str, connect: Callable[[], Any]) -> None:
-        self.name = name
-        self.head = 0
-        self.outcome_unknown = False
-        self.is_open = False
-        self._connect = connect
+        super().__init__(name, connect)
         self._newest_checksum: bytes | None = None
-        self._lock = threading.RLock()
         self._producers: dict[str, int] = {}
         self._newest: dict[str, int] = {}
         self._format = FORMAT
         self.answers = KeptAnswers(self)
-        self._begin()
-
-    def _begin(self) -> None:
-        """Connect, and open what is there."""
-        with self.explained():
-            self.connection = self._connect()
-        try:
-            with self.explained():
-                self.open()
-            self.is_open = True
-        except BaseException:
-            self.close()
-            raise
+        self.connect()
 
     def reopen(self) -> bool:
         """Connect again after a failure and read where the journal ends.
@@ -130,7 +93,7 @@ class Journal(ABC):
             known, checksum = self.head, self._newest_checksum
             try:
                 self.close()
-                self._begin()
+                self.connect()
                 if self.head < known:
                     self.close()
                     raise JournalError(
@@ -144,71 +107,6 @@ class Journal(ABC):
             self.outcome_unknown = False
             found = self.run("SELECT checksum FROM log WHERE position = ?", (known,))
             return checksum is None or [bytes(value) for (value,) in found] == [checksum]
-
-    @abstractmethod
-    def open(self) -> None:
-        """Take the single writer's lock, check what is there, and create the tables where there are none."""
-
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turns errors of the database into a `JournalError` with the cure."""
-        try:
-            yield
-        except tuple(self.explanations) as error:
-            text = next(text for kind, text in self.explanations.items() if isinstance(error, kind))
-            raise JournalError(text.format(name=self.name, head=self.head, reason=self.reason_of(error))) from None
-
-    def reason_of(self, error: Exception) -> str:
-        """What the database says of an error, on one line."""
-        return str(error).strip().partition("\n")[0]
-
-    @abstractmethod
-    def run(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Run one statement, with ? for values; gives its rows."""
-
-    @abstractmethod
-    def run_many(self, statement: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Run one statement for each row of values."""
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """All statements of the block are committed together, or none is."""
-        with self.explained():
-            self.connection.execute(self.begin)
-            try:
-                yield
-                self._commit()
-            except BaseException:
-                # A database that has rolled back by itself, or is out of reach, has nothing left to roll back.
-                with suppress(self.database_error):
-                    self.connection.execute("ROLLBACK")
-                raise
-
-    def _commit(self) -> None:
-        try:
-            self.connection.execute("COMMIT")
-        except self.certain_errors:
-            raise
-        except self.database_error:
-            self.outcome_unknown = True
-            raise
-
-    @abstractmethod
-    def wipe(self) -> None:
-        """Make sure that nothing deleted can be read from the files any more."""
-
-    @property
-    @abstractmethod
-    def copy_place(self) -> Path:
-        """Where a copy can be written that is sent elsewhere; what is left there goes when the journal is opened."""
-
-    @abstractmethod
-    def copy_to(self, path: Path) -> None:
-        """Write a copy, complete up to a record, while others write; refused where the database has a better way."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Release the journal; closing again is no error."""
 
     def create(self) -> None:
         """Make the tables of an empty journal."""
@@ -256,15 +154,11 @@ class Journal(ABC):
         self.answers.recount()
         self.head = int(self.run("SELECT COALESCE(MAX(position), 0) FROM log")[0][0])
         self.head = max(self.head, self.first - 1)
-        # Without 'is not null' the databases would not use the index, and read the log once for every producer.
-        newest = "(SELECT MAX(sequence) FROM log WHERE producer = number AND sequence IS NOT NULL)"
-        found = self.run(f"SELECT name, number, dropped, {newest} FROM producers")
-        if not all(
-            isinstance(value, int) for _, number, dropped, last in found for value in (number, dropped, last or 0)
-        ):
+        found = self.run(f"SELECT name, number, dropped, COALESCE(({_NEWEST}), -1) FROM producers")
+        if not all(isinstance(value, int) for _, *numbers in found for value in numbers):
             raise self.damage("its list of producers is damaged")
         self._producers = {name: number for name, number, _, _ in found}
-        self._newest = {name: max(dropped, -1 if last is None else last) for name, _, dropped, last in found}
+        self._newest = {name: max(dropped, last) for name, _, dropped, last in found}
         checkpoint = self.metadata().get("checkpoint", {"position": 0})
         if checkpoint["position"] > self.head:
             raise JournalError(
@@ -304,29 +198,6 @@ class Journal(ABC):
             dropped = self.run("SELECT dropped FROM producers WHERE name = ?", (producer,))[0][0]
             return Record(Kind.EVENTS, b"", producer, sequence) if sequence <= dropped else None
 
-    @property
-    def connection_lost(self) -> bool:
-        """Whether the database is out of reach until the journal is opened again."""
-        return not self.is_open
-
-    def check_usable(self) -> None:
-        """Refuse to go on after a commit whose outcome is unknown, or without a connection."""
-        if self.outcome_unknown:
-            raise JournalError(
-                f"{self.name}: it is unknown whether the last commit, after position {self.head}, happened; recover, "
-                "or restart, to read it from the journal"
-            )
-        if self.connection_lost:
-            raise JournalError(
-                f"{self.name}: the connection was lost after position {self.head}; recover, or restart, when the "
-                "database is back"
-            )
-
-    def ping(self) -> None:
-        """Ask the database for a sign of life, so that a lost connection is noticed when nothing is written."""
-        with self._lock:
-            self.run("SELECT 1")
-
     def check_writable(self) -> None:
         """Commit and remove some filler, as large as a few batches: an error where there is no room for it."""
         for text in ("0" * ROOM, ""):
@@ -336,26 +207,17 @@ class Journal(ABC):
         """Write records at the end, in one transaction, and give them their positions; they are durable then."""
         with self._lock:
             self.check_usable()
-            placed = [replace(record, position=self.head + 1 + place) for place, record in enumerate(records)]
-            names = sorted(
-                {record.producer for record in placed if record.producer is not None} - self._producers.keys()
-            )
-            numbers = {name: len(self._producers) + 1 + place for place, name in enumerate(names)}
+            placed = [replace(record, position=at) for at, record in enumerate(records, self.head + 1)]
+            fresh = {record.producer for record in placed if record.producer is not None} - self._producers.keys()
+            numbers = {name: number for number, name in enumerate(sorted(fresh), len(self._producers) + 1)}
             known = ChainMap(numbers, self._producers)
             with self._writing(2):
                 for name, number in numbers.items():
-                    self.run("INSERT INTO producers VALUES (?, ?, ?)", (number, name, -1))
+                    self.run("INSERT INTO producers VALUES (?, ?, -1)", (number, name))
                 for record in placed:
                     sender = None if record.producer is None else known[record.producer]
-                    row = (
-                        record.position,
-                        int(record.kind),
-                        sender,
-                        record.sequence,
-                        record.payload,
-                        record.checksum(),
-                    )
-                    self.run("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", row)
+                    row = (record.position, int(record.kind), sender, record.sequence, record.payload)
+                    self.run("INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)", (*row, record.checksum()))
                 for offset in {offset[:2]: offset for record in placed for offset in record.reached}.values():
                     self.run(_SET_OFFSET, offset)
             self._producers |= numbers
@@ -396,9 +258,7 @@ class Journal(ABC):
             return
         for number in self.block_numbers():
             with self._lock:
-                (row,) = self.run(
-                    "SELECT number, places, gone, ids, data, checksum FROM blocks WHERE number = ?", (number,)
-                )
+                (row,) = self.run("SELECT * FROM blocks WHERE number = ?", (number,))
             block = read_block(row)
             if block is None:
                 raise self.damage(f"block {number} of its checkpoint is damaged", REBUILD)
@@ -464,13 +324,9 @@ class Journal(ABC):
         """Drop the records up to a position; what producers sent in them stays known as sent."""
         with self._lock:
             with self._writing(2):
-                latest = (
-                    "(SELECT MAX(sequence) FROM log WHERE producer = number AND sequence IS NOT NULL AND position <= ?)"
-                )
-                self.run(
-                    f"UPDATE producers SET dropped = {latest} WHERE COALESCE({latest}, -1) > dropped",
-                    (position, position),
-                )
+                latest = f"({_NEWEST} AND position <= ?)"
+                update = f"UPDATE producers SET dropped = {latest} WHERE COALESCE({latest}, -1) > dropped"
+                self.run(update, (position, position))
                 self.run("DELETE FROM log WHERE position <= ?", (position,))
                 self.answers.trim(position)
                 self._write_metadata({"trimmed": position, "wipe": True})
@@ -503,48 +359,3 @@ class Journal(ABC):
     def damage(self, what: str, other_cure: str = "") -> JournalError:
         """The error of a journal that does not hold what was written."""
         return JournalError(f"{self.name}: {what}; restore the journal from a copy{other_cure} (nothing was changed)")
-
-
-def open_journal(place: str | Path | Journal) -> Journal:
-    """The journal at a path (SQLite) or a postgresql:// address, created where there is none; an open one as it is."""
-    if isinstance(place, Journal):
-        return place
-    check_place(place)
-    if is_postgres(place):
-        from tapgnn.online.journal.postgres import PostgresJournal
-
-        return PostgresJournal(str(place))
-    from tapgnn.online.journal.sqlite import SqliteJournal
-
-    return SqliteJournal(place)
-
-
-def is_postgres(place: str | Path) -> bool:
-    """Whether this is the address of a PostgreSQL."""
-    return str(place).startswith(("postgresql://", "postgres://"))
-
-
-def check_place(place: str | Path) -> None:
-    """Refuse a place where no journal can be, before anything is opened or created."""
-    if is_postgres(place):
-        from tapgnn.online.journal.postgres import parse_address
-
-        parse_address(str(place))
-        return
-    if "://" in str(place) or "password=" in str(place):
-        raise JournalError(
-            "a journal is a file or an address that begins with postgresql://; what was given is neither (it is not "
-            "shown here, because it may hold a password)"
-        )
-    path = Path(place)
-    if not path.parent.is_dir():
-        reason = f"there is no folder {path.parent}; create it, or name another place"
-    elif path.is_dir():
-        reason = "it is a folder; name a file in it"
-    elif not os.access(path.parent, os.W_OK | os.X_OK):
-        reason = f"{path.parent} is not writable; name a place where this user may write"
-    elif path.exists() and not os.access(path, os.R_OK | os.W_OK):
-        reason = "this user may not read and write it; change its owner, or name another place"
-    else:
-        return
-    raise JournalError(f"{path} cannot be a journal: {reason}")

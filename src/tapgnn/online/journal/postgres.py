@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 from urllib.parse import quote, unquote
 
 from tapgnn.errors import ConfigError, JournalError
-from tapgnn.online.journal.journal import IN_USE, Journal
+from tapgnn.online.journal.database import IN_USE
+from tapgnn.online.journal.journal import Journal
 
 try:
     import psycopg

@@ -139,11 +139,8 @@ def read_block(row: Sequence[Any]) -> CheckpointBlock | None:
             return None
         places, left = (np.frombuffer(held, "<i8").astype(np.int64) for held in (rows, gone))
         names = json.loads(ids)
-        return (
-            CheckpointBlock(number, places, left, names, _by_node(data, len(places)))
-            if len(names) == len(places)
-            else None
-        )
+        block = CheckpointBlock(number, places, left, names, _by_node(data, len(places)))
+        return block if len(names) == len(places) else None
     except (TypeError, ValueError):
         return None
 

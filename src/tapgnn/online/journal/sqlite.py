@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from tapgnn.errors import JournalError
-from tapgnn.online.journal.journal import IN_USE, Journal
+from tapgnn.online.journal.database import IN_USE
+from tapgnn.online.journal.journal import Journal
 from tapgnn.online.journal.record import Record
 
 try:

@@ -21,7 +21,8 @@ from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.starting_point import StartingPoint
 from tapgnn.online.journal.event_batch import batch_in
-from tapgnn.online.journal.journal import Journal, open_journal
+from tapgnn.online.journal.journal import Journal
+from tapgnn.online.journal.journal_place import open_existing
 from tapgnn.online.journal.record import CheckpointBlock, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.vocabulary import Id
@@ -96,10 +97,8 @@ def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: st
     start: 'saved' begins with the state saved with the model; 'empty' with none; 'after' with the saved state, which is
     taken to know the journal's events up to its clock already (the model was trained on them).
     """
-    if not isinstance(journal, Journal) and "://" not in str(journal) and not Path(journal).is_file():
-        raise JournalError(f"there is no journal at {journal}; name an existing journal")
     with ExitStack() as stack:
-        own = open_journal(journal)
+        own = open_existing(journal)
         if own is not journal:
             stack.callback(own.close)
         before = own.metadata().get("model")
