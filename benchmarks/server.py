@@ -3,10 +3,12 @@
     durable_events_per_s   events acknowledged (journalled, committed, applied) over HTTP, JSON, batches of 200
     table_events_per_s     the same with events of seven numbers and three categories, some of them missing, in the
                            words of a table with ISO times, by form: JSON, NDJSON and Arrow
-    score_p50_ms ...       one question about one pair, over HTTP, asked again and again while events stream in
+    score_p50_ms ...       one question about one pair, over HTTP, asked again and again while 20,000 events a second
+                           stream in (--rate); durable_events_per_s_while_asked is what the server then took in
     first_request_ms ...   the first request of every kind from a cold cache of compiled loops: see first_requests.py
     memory_growth          by how much of itself the resident memory of the server grows in the second half of the
-                           events, on a fixed set of nodes: the slope of a line fitted to it
+                           events, on a fixed set of nodes: the slope of a line fitted to it; memory_mb is that after
+                           each tenth of them
     stop_s, open_s         seconds from SIGTERM to the end of the process, and from the start of a process until /readyz
                            answers 200, with a million nodes, after 20,000 events between any of them; by_nodes: the
                            same for other numbers, with the memory and disk that they take (--nodes); killed_open_s:
@@ -19,6 +21,7 @@ shares the cores with what it measures. Prints one JSON object as the last line.
 
     python benchmarks/server.py                        all of it, ten million events
     python benchmarks/server.py --events 0 --nodes --no-cold     only load, about a minute
+    python benchmarks/server.py --measured 0 --nodes --no-cold   only memory
     python benchmarks/server.py --events 0 --nodes 100000 1000000 --measured 0 --no-cold   only stop and start
 """
 
@@ -223,18 +226,22 @@ def measure_table(folder, options):
     return found
 
 
-def ingest(server, requests, connections, watch=lambda done: None):
-    """Send requests over several connections, leaving in order; gives events acknowledged, those late, and seconds."""
-    turn, totals, source = threading.Lock(), {"accepted": 0, "late": 0}, iter(requests)
+def ingest(server, requests, connections, watch=lambda done: None, pause=0.0):
+    """Send requests over several connections, leaving in order; gives events acknowledged, those late, and seconds.
+
+    With a pause, the n-th of them does not leave before n pauses have passed.
+    """
+    turn, totals, source = threading.Lock(), {"accepted": 0, "late": 0}, enumerate(requests)
     start = time.perf_counter()
 
     def work():
         connection = Connection(server)
         while True:
             with turn:
-                request = next(source, None)
+                number, request = next(source, (0, None))
                 if request is None:
                     return
+                time.sleep(max(0.0, start + number * pause - time.perf_counter()))
                 connection.socket.sendall(request)
             status, content = connection.answer()
             if status != 200:
@@ -265,17 +272,25 @@ def ask(server, stop, spent, pause):
         time.sleep(pause)
 
 
-def measure_memory(server, stream, options):
-    """By how much the resident memory grows in the second half of many events, and its bytes at their end.
+def measure_memory(folder, options):
+    """By how much the resident memory grows in the second half of many events, and how much it is after each tenth.
 
     A line by least squares through all measurements of that half, because a single one moves by a percent or two.
     """
-    memory = []
-    requests = stream.requests(options.events, 1_000)
-    ingest(server, requests, options.connections, lambda done: memory.append((done, server.memory())))
-    done, size = np.array([measured for measured in memory if measured[0] > options.events / 2], dtype=float).T
-    slope, start = np.polyfit(done - options.events / 2, size, 1)
-    return slope * options.events / 2 / start, start + slope * options.events / 2
+    server, memory = Server(folder / "model", folder / "memory.db"), []
+    requests = Stream().requests(options.events, 1_000)
+    _, _, seconds = ingest(server, requests, options.connections, lambda at: memory.append((at, server.memory())))
+    done, size = np.array(sorted(memory), dtype=float).T
+    half = done > options.events / 2
+    slope, start = np.polyfit(done[half] - options.events / 2, size[half], 1)
+    tenths = np.linspace(0.1, 1.0, 10) * options.events
+    return {
+        "memory_growth": round(slope * options.events / 2 / start, 4),
+        "memory_mb": [round(each / 1e6, 1) for each in np.interp(tenths, done, size)],
+        "memory_s": round(seconds),
+        "journal_mb": round((folder / "memory.db").stat().st_size / 1e6),
+        "exit_code": server.stop(),
+    }
 
 
 class ManyNodes(Stream):
@@ -320,20 +335,19 @@ def measure_nodes(folder, options, nodes):
 
 
 def measure_load(folder, options):
-    """Throughput and latency, and how memory grows where that is asked for."""
+    """Throughput and latency."""
     server, stream = Server(folder / "model", folder / "state.db"), Stream()
     ingest(server, stream.requests(min(options.measured, 20_000), options.batch), options.connections)
-    load = [list(stream.requests(options.measured, options.batch)) for _ in range(2)]
+    load = [list(stream.requests(events, options.batch)) for events in (options.measured, 3 * options.measured)]
     events, late, seconds = ingest(server, load[0], options.connections)
     stop, spent = threading.Event(), []
     with ThreadPoolExecutor(1) as asking:
         asked = asking.submit(ask, server, stop, spent, 0.005)
-        busy, _, meanwhile = ingest(server, load[1], options.connections)
+        pause = options.batch / options.rate
+        busy, _, meanwhile = ingest(server, load[1], options.connections, pause=pause)
         stop.set()
         asked.result()
-    growth, memory = measure_memory(server, stream, options) if options.events else (None, None)
-    journal = (folder / "state.db").stat().st_size
-    code = server.stop()
+    server.stop()
     by_form = measure_table(folder, options)
     p50, p95, p99 = np.percentile(np.array(spent) * 1e3, (50, 95, 99))
     return {
@@ -343,12 +357,8 @@ def measure_load(folder, options):
         "score_p50_ms": round(p50, 2),
         "score_p95_ms": round(p95, 2),
         "score_p99_ms": round(p99, 2),
-        "memory_growth": None if growth is None else round(growth, 4),
-        "memory_mb": None if memory is None else round(memory / 1e6),
-        "journal_mb": round(journal / 1e6),
         "merged_late": late,
         "questions": len(spent),
-        "exit_code": code,
     }
 
 
@@ -360,6 +370,7 @@ def main():
     parser.add_argument("--measured", type=int, default=200_000, help="for each figure of load; 0: none")
     parser.add_argument("--nodes", type=int, nargs="*", default=[1_000_000], help="for stop_s and open_s")
     parser.add_argument("--batch", type=int, default=200)
+    parser.add_argument("--rate", type=int, default=20_000, help="events per second while questions are asked")
     parser.add_argument("--connections", type=int, default=4)
     parser.add_argument("--width", type=int, default=64)
     parser.add_argument("--cold", action=argparse.BooleanOptionalAction, default=True, help="measure first requests")
@@ -368,6 +379,7 @@ def main():
         folder = Path(name)
         make_model(folder / "model", options.width)
         found = measure_load(folder, options) if options.measured else {}
+        found |= measure_memory(folder, options) if options.events else {"memory_growth": None}
         by_nodes = {nodes: measure_nodes(folder, options, nodes) for nodes in options.nodes}
         first = measure_first_requests(folder, options.width) if options.cold else {}
     most = by_nodes[max(by_nodes)] if by_nodes else {}

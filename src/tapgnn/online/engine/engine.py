@@ -17,16 +17,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-import torch
-
 from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError, JournalError
 from tapgnn.estimator import TAPGNN
 from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
 from tapgnn.online.engine.admission import MAX_HELD, Admission
-from tapgnn.online.engine.ingest import Outcome, Receipt, Request, Writer
-from tapgnn.online.engine.ingest_scoring import IngestScoring
+from tapgnn.online.engine.ingest import Outcome, Receipt, Request, Writer, apply_record
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Late, Policy
 from tapgnn.online.engine.queries import Queries
@@ -36,7 +33,7 @@ from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.event_rows import Arriving, RowReader
 from tapgnn.online.journal.journal import Journal
 from tapgnn.online.journal.journal_place import open_journal
-from tapgnn.online.journal.record import Kind, Offset, Reached, Record
+from tapgnn.online.journal.record import Kind, Offset, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 from tapgnn.online.journal.undo_and_migrate import is_mentioned, rewrite, without_event, without_node
 from tapgnn.threads import set_threads
@@ -153,7 +150,7 @@ class Engine(Queries):
         EventError (LateEventError for one that is too late) that names the event; nothing has changed then. The same
         (producer, sequence) is taken once. offset is a (topic, partition, offset) kept in the same transaction.
         """
-        return self._take(Request(events, producer, sequence, _reached(offset))).receipt
+        return self._take(events, producer, sequence, offset).receipt
 
     def score_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
@@ -163,14 +160,14 @@ class Engine(Queries):
         The scores of a duplicate are those that were first given, or an AnswerGoneError where they are no longer kept.
         An event that is merged late is scored from the present.
         """
-        outcome = self._take(Request(events, producer, sequence, _reached(offset), score=True, told=True))
+        outcome = self._take(events, producer, sequence, offset, score=True, told=True)
         return outcome.given("probabilities"), outcome.receipt
 
     def classify_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
         """As `score_then_observe`, with the classifier's probability [E] of the rare label."""
-        outcome = self._take(Request(events, producer, sequence, _reached(offset), classify=True, told=True))
+        outcome = self._take(events, producer, sequence, offset, classify=True, told=True)
         return outcome.given("risks"), outcome.receipt
 
     def observe_many(self, requests: Sequence[Request]) -> None:
@@ -323,7 +320,10 @@ class Engine(Queries):
         with self._live.lock:
             return self._live.digest()
 
-    def _take(self, request: Request) -> Outcome:
+    def _take(
+        self, events: Arriving, producer: str | None, sequence: int | None, offset: Offset | None, **asked: Any
+    ) -> Outcome:
+        request = Request(events, producer, sequence, () if offset is None else (offset,), **asked)
         self.observe_many([request])
         return request.answer.result()
 
@@ -336,10 +336,6 @@ class Engine(Queries):
         """Let another live state, with its checkpoints, take over."""
         self._writer.checkpoints = checkpoints
         self._live = self._writer.live = checkpoints.live
-
-
-def _reached(offset: Offset | None) -> Reached:
-    return () if offset is None else (offset,)
 
 
 def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], verify: bool) -> Checkpoints:
@@ -362,14 +358,7 @@ def _restored(journal: Journal, start: StartingPoint, changes: dict[str, Any], v
     live = checkpoints.live
     journal.answers.clear()
     for record in journal.records(live.position + 1):
-        batch = live.read(record)
-        scoring = IngestScoring.told(live, record, batch)
-        steps = live.steps(record, batch)
-        with torch.no_grad():
-            for _ in steps if scoring is None else scoring.along(steps):
-                pass
-        if scoring is not None:
-            journal.answers.add(record.position, scoring.answer)
+        apply_record(journal, live, record, live.read(record))
     return checkpoints
 
 

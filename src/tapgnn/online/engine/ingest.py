@@ -31,17 +31,20 @@ from tapgnn.events import Events, Floats
 from tapgnn.model import Trace
 from tapgnn.online.engine.admission import Admission
 from tapgnn.online.engine.ingest_scoring import IngestScoring, classifier_of
+from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.node_ids import NodeIds
 from tapgnn.online.engine.reorder_buffer import ANY, ReorderBuffer
 from tapgnn.online.explain.moment import Moment
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import Arriving, RowReader
+from tapgnn.online.journal.journal import Journal
 from tapgnn.online.journal.kept_answers import MOST_EVENTS, Answer
 from tapgnn.online.journal.record import Kind, Reached, Record
 from tapgnn.online.journal.state_checkpoint import Checkpoints
 
 log = logging.getLogger(__name__)
 
+Listener = Callable[[Events, Trace], None]
 OUTCOME_UNKNOWN = (
     "it is unknown whether this batch is in the journal ({}); send it again only if it has a producer and a sequence"
 )
@@ -138,7 +141,7 @@ class Writer:
         self.duplicates = self.refused = 0
         self.checkpoint_error: str | None = None
         self.refusal: str | None = None
-        self.listeners: list[Callable[[Events, Trace], None]] = []
+        self.listeners: list[Listener] = []
         self.broken = False
         schema = self.live.start.table.schema
         self.rows, self.node_ids = RowReader(schema, self.live.model.config), NodeIds(schema)
@@ -177,14 +180,8 @@ class Writer:
 
     def apply(self, record: Record, batch: EventBatch | None, scoring: IngestScoring | None = None) -> None:
         """Apply a journalled record, and score its events on the way; what its sender is told is kept."""
-        scoring = IngestScoring.told(self.live, record, batch) if scoring is None else scoring
-        with self._all_or_broken(), self.live.lock, torch.no_grad():
-            steps = self.live.steps(record, batch)
-            for events, trace in steps if scoring is None else scoring.along(steps):
-                for listener in self.listeners:
-                    listener(events, trace)
-        if scoring is not None and any(record.kind.told):
-            self.journal.answers.add(record.position, scoring.answer)
+        with self._all_or_broken(), self.live.lock:
+            apply_record(self.journal, self.live, record, batch, scoring, self.listeners)
 
     def _take_group(self, requests: Sequence[Request]) -> Sequence[Request]:
         """Take requests in one commit; gives those that are left, from the first repetition within the commit on."""
@@ -247,9 +244,8 @@ class Writer:
             committed = time.perf_counter()
             for record, (request, batch, _) in zip(records, ready, strict=True):
                 applying = time.perf_counter()
-                scored = request.score or request.classify
                 wanted = request.score, request.classify, request.keep
-                scoring = IngestScoring(self.live, batch, *wanted) if scored else None
+                scoring = IngestScoring(self.live, batch, *wanted) if any(wanted[:2]) else None
                 late = self.live.buffer.late
                 self.apply(record, batch, scoring)
                 receipt = self._receipt(record.position, len(batch), late=self.live.buffer.late - late)
@@ -279,6 +275,25 @@ class Writer:
         except BaseException:
             self.broken = True
             raise
+
+
+@torch.no_grad()
+def apply_record(
+    journal: Journal,
+    live: LiveState,
+    record: Record,
+    batch: EventBatch | None,
+    scoring: IngestScoring | None = None,
+    listeners: Sequence[Listener] = (),
+) -> None:
+    """Apply the next record of a journal; an answer that its sender was told is kept."""
+    scoring = IngestScoring.told(live, record, batch) if scoring is None else scoring
+    steps = live.steps(record, batch)
+    for events, trace in steps if scoring is None else scoring.along(steps):
+        for listener in listeners:
+            listener(events, trace)
+    if scoring is not None and any(record.kind.told):
+        journal.answers.add(record.position, scoring.answer)
 
 
 def _is_wanted(request: Request) -> bool:

@@ -1,8 +1,7 @@
 """Scores of events at the very moment at which they are absorbed.
 
-`probabilities` are the scores of the links, `risks` the classifier's probabilities of the rare label. An event is
-scored from what came strictly before its own instant, also within its batch: from the trace of the `advance` that
-absorbs it, or from the present where it stays pending. `moments` are what was known of the riskiest at that point.
+An event is scored from what came strictly before its own instant, also within its batch: from the trace of the
+`advance` that absorbs it, or from the present where it stays pending.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def classifier_of(live: LiveState) -> EventClassifier:
 
 
 class IngestScoring:
-    """Scores [E] of a batch, made `along` the way on which it is applied."""
+    """The `answer` to a batch and the `moments` of its riskiest events, made `along` the way on which it is applied."""
 
     def __init__(self, live: LiveState, batch: EventBatch, score: bool, classify: bool, keep: int = 0) -> None:
         """`keep` so many moments, or a few more."""
@@ -45,8 +44,7 @@ class IngestScoring:
         self._before: StateRows | None = None
         self.moments: dict[int, Moment] = {}
         self._unscored = np.ones(len(batch), dtype=bool)
-        self.probabilities = np.full(len(batch), np.nan) if score else None
-        self.risks = np.full(len(batch), np.nan) if classify else None
+        self.answer = Answer(*(np.full(len(batch), np.nan) if wanted else None for wanted in (score, classify)))
 
     @classmethod
     def told(cls, live: LiveState, record: Record, batch: EventBatch | None) -> IngestScoring | None:
@@ -55,11 +53,6 @@ class IngestScoring:
         if batch is None or not (scored or classified) or (classified and live.start.classifier is None):
             return None
         return cls(live, batch, scored, classified)
-
-    @property
-    def answer(self) -> Answer:
-        """The scores and risks."""
-        return Answer(self.probabilities, self.risks)
 
     def along(self, steps: Iterator[tuple[Events, Trace]]) -> Iterator[tuple[Events, Trace]]:
         """The steps in which the batch is applied, which must all be taken; its events are scored meanwhile."""
@@ -85,15 +78,16 @@ class IngestScoring:
         batch, model = self._batch, self._live.model
         nodes, when = model.vocabulary.rows(batch.ids), time[rows]
         src, dst = nodes[batch.src[rows]], nodes[batch.dst[rows]]
-        if self.risks is None:
+        scores, risks = self.answer
+        if risks is None:
             links = model.score(where, src, dst, when)
         else:
             encoded = self._live.features.of(batch)
             features = None if encoded is None else encoded[rows]
             links, logits = model.score_and_classify(where, classifier_of(self._live), src, dst, when, features)
-            self.risks[rows] = probabilities(logits)
-        if self.probabilities is not None:
-            self.probabilities[rows] = probabilities(links)
+            risks[rows] = probabilities(logits)
+        if scores is not None:
+            scores[rows] = probabilities(links)
         if self._before is not None:
             self._keep_riskiest(where, rows, src, dst, when, self._before)
 
@@ -102,7 +96,8 @@ class IngestScoring:
     ) -> None:
         """Keep the moments of the riskiest of these events, or of the least expected where there is no classifier."""
         batch, model, features = self._batch, self._live.model, self._live.features.of(self._batch)
-        risk = self.risks if self.risks is not None else -cast(Floats, self.probabilities)
+        scores, risks = self.answer
+        risk = risks if risks is not None else -cast(Floats, scores)
         best = np.argsort(-risk[rows], kind="stable")[: self._keep]
         ends = np.concatenate([src[best], dst[best]])
         known = CopiedRows.of(model, where, ends, np.tile(when[best], 2))

@@ -27,7 +27,7 @@ from tapgnn.online.journal.record import (
     Kind,
     Record,
     block_checksum,
-    metadata_checksum,
+    crc32,
     read_block,
     read_nodes,
     read_record,
@@ -111,9 +111,12 @@ class Journal(Database):
     def create(self) -> None:
         """Make the tables of an empty journal."""
         with self._lock, self.transaction():
-            for statement in (*_SCHEMA, _ANSWERS, _BLOCKS):
-                self.run(statement.format(integer=self.integer, blob=self.blob))
+            self._run_all((*_SCHEMA, _ANSWERS, _BLOCKS))
             self._write_metadata({"format": FORMAT})
+
+    def _run_all(self, statements: Iterable[str]) -> None:
+        for statement in statements:
+            self.run(statement.format(integer=self.integer, blob=self.blob))
 
     @property
     def has_answers(self) -> bool:
@@ -131,8 +134,7 @@ class Journal(Database):
         try:
             with self.transaction():
                 for step in range(self._format + 1, version + 1):
-                    for statement in _UPGRADES[step]:
-                        self.run(statement.format(integer=self.integer, blob=self.blob))
+                    self._run_all(_UPGRADES[step])
                     self._write_metadata({"format": step})
                 yield
         except BaseException:
@@ -176,7 +178,7 @@ class Journal(Database):
         with self._lock:
             found = {}
             for name, text, checksum in self.run("SELECT name, value, checksum FROM facts"):
-                if metadata_checksum(f"{name}", f"{text}") != checksum:
+                if crc32(f"{name}={text}") != checksum:
                     raise self.damage(f"metadata {name!r} is damaged")
                 found[name] = json.loads(text)
             return found
@@ -348,7 +350,7 @@ class Journal(Database):
     def _write_metadata(self, metadata: dict[str, Any]) -> None:
         for name, value in metadata.items():
             text = json.dumps(value)
-            self.run(_SET_METADATA, (name, text, metadata_checksum(name, text)))
+            self.run(_SET_METADATA, (name, text, crc32(f"{name}={text}")))
 
     def _checked(self, row: tuple[Any, ...]) -> Record:
         record = read_record(row)

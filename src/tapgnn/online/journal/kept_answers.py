@@ -9,13 +9,13 @@ are kept. An answer goes with any event of its batch that is undone, and with re
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from tapgnn.events import Floats
+from tapgnn.online.journal.record import crc32
 
 if TYPE_CHECKING:
     from tapgnn.online.journal.journal import Journal
@@ -74,14 +74,13 @@ class KeptAnswers:
         """The answer to the record at a position, an empty one where it is not kept."""
         if position in self._fresh:
             return self._fresh[position]
-        where = "WHERE position = ?"
-        return next((answer for _, answer in self._rows(where, (position,))), Answer())
+        return next((answer for _, answer in self._rows("WHERE position = ?", (position,))), Answer())
 
     def _rows(self, where: str, values: tuple[int, ...]) -> Iterator[tuple[int, Answer]]:
         if not self._journal.has_answers:
             return
         for position, events, data, checksum in self._journal.run(f"SELECT * FROM answers {where}", values):
-            if _checksum(position, events, bytes(data)) != checksum:
+            if crc32(f"{position} {events}", bytes(data)) != checksum:
                 raise self._journal.damage(f"the answer to the batch at position {position} is damaged")
             yield position, Answer.read(bytes(data))
 
@@ -95,7 +94,7 @@ class KeptAnswers:
             stored = int(run("SELECT COALESCE(SUM(events), 0) FROM answers")[0][0])
         fresh = {position: answer for position, answer in self._fresh.items() if position not in undone}
         rows = ((position, answer.events, answer.data()) for position, answer in fresh.items())
-        self._journal.run_many(_SET, ((*row, _checksum(*row)) for row in rows))
+        self._journal.run_many(_SET, ((at, size, data, crc32(f"{at} {size}", data)) for at, size, data in rows))
         self._stored = self._without_oldest(stored + sum(answer.events for answer in fresh.values()))
 
     def _without_oldest(self, stored: int) -> int:
@@ -131,8 +130,3 @@ class KeptAnswers:
             page = list(self._rows(f"WHERE position > ? ORDER BY position LIMIT {PAGE}", (after,)))
             found = bool(page)
             after = page[-1][0] if page else after
-
-
-def _checksum(position: int, events: int, data: bytes) -> int:
-    """32 bits over all of a row."""
-    return zlib.crc32(data, zlib.crc32(f"{position} {events}".encode()))

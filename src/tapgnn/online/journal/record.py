@@ -12,6 +12,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -127,8 +128,12 @@ def read_record(row: Sequence[Any]) -> Record | None:
 
 def block_checksum(number: int, rows: bytes, gone: bytes, ids: str, data: bytes | memoryview) -> int:
     """32 bits over all of a block."""
-    head = f"{number} {len(rows)} {len(gone)} {ids}".encode()
-    return zlib.crc32(data, zlib.crc32(gone, zlib.crc32(rows, zlib.crc32(head))))
+    return crc32(f"{number} {len(rows)} {len(gone)} {ids}", rows, gone, data)
+
+
+def crc32(text: str, *parts: bytes | memoryview) -> int:
+    """The CRC-32 of a text and of what follows it."""
+    return reduce(lambda before, part: zlib.crc32(part, before), parts, zlib.crc32(text.encode()))
 
 
 def read_block(row: Sequence[Any]) -> CheckpointBlock | None:
@@ -153,7 +158,7 @@ def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[CheckpointBlock | None, i
     ids = []
     for place, name, data, checksum in rows:
         try:
-            intact = zlib.crc32(data, zlib.crc32(f"{place} {name}".encode())) == checksum
+            intact = crc32(f"{place} {name}", data) == checksum
             ids.append(None if name is None else json.loads(name))
         except (TypeError, ValueError):
             intact = False
@@ -166,11 +171,6 @@ def read_nodes(rows: Sequence[Sequence[Any]]) -> tuple[CheckpointBlock | None, i
 
 def _by_node(data: bytes, nodes: int) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8).reshape(nodes, -1 if nodes else 0)
-
-
-def metadata_checksum(name: str, text: str) -> int:
-    """32 bits over an entry of the metadata."""
-    return zlib.crc32(f"{name}={text}".encode())
 
 
 def _check_name(what: str, name: Any) -> None:
