@@ -15,7 +15,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from tapgnn.errors import TapgnnError
-from tapgnn.online.engine.ingest import Outcome, Request
+from tapgnn.online.engine.ingest import Outcome
 from tapgnn.online.server.ingest_queue import IngestQueue
 from tapgnn.online.sources import EventSource
 
@@ -51,10 +51,10 @@ class ServerMetrics(Collector):
         # Memory, open files, CPU seconds and the start of the process, where the system tells them.
         ProcessCollector(registry=self.registry)
 
-    def add_batch(self, request: Request, outcome: Outcome) -> None:
+    def add_batch(self, arrived: float, outcome: Outcome) -> None:
         """Count a batch."""
         receipt = outcome.receipt
-        self.applied.observe(time.perf_counter() - request.arrived)
+        self.applied.observe(time.perf_counter() - arrived)
         if receipt.duplicate:
             self.duplicates.inc()
             return

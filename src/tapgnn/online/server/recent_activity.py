@@ -15,16 +15,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
 from operator import itemgetter
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tapgnn.errors import QueryError
 from tapgnn.events import Floats
-from tapgnn.online.engine.ingest import Outcome, Request
+from tapgnn.online.engine.ingest import Outcome
 from tapgnn.online.explain.moment import Moment
 from tapgnn.online.journal.event_batch import EventBatch, plain_cell
-from tapgnn.online.server.ingest_queue import event_count
 from tapgnn.vocabulary import Id
 
 EVENTS, SECONDS, SAMPLES = 5_000, 120, 2_000
@@ -81,15 +80,15 @@ class RecentActivity:
         self._latencies = {kind: deque[float](maxlen=SAMPLES) for kind in ("observe", "score")}
         self.total = self.scored = 0
 
-    def add_batch(self, request: Request, outcome: Outcome) -> None:
+    def add_batch(self, events: EventBatch, arrived: float, outcome: Outcome) -> None:
         """Record a batch that was applied."""
         if outcome.receipt.duplicate:
             return
-        probabilities, size = outcome.probabilities, event_count(request)
+        probabilities, size = outcome.probabilities, len(events)
         risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
-        spent = time.perf_counter() - request.arrived
+        spent = time.perf_counter() - arrived
         with self._lock:
-            batch, position = cast(EventBatch, request.events).keeping(self.id_column), outcome.receipt.position
+            batch, position = events.keeping(self.id_column), outcome.receipt.position
             self._batches.append(RecentBatch(batch, position, dict(outcome.moments), size, probabilities, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:

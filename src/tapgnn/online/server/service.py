@@ -190,7 +190,8 @@ class Service:
         score = told or self._takes_from_budget(len(batch))
         classify = score and self.queue.engine.has_classifier
         request = Request(batch, producer, sequence, reached, score, classify, keep=SHOWN, told=told)
-        request.answer.add_done_callback(partial(self._record, request))
+        # A future keeps its callbacks: with the request in them, only the collector of cycles would free the batch.
+        request.answer.add_done_callback(partial(self._record, batch, request.arrived))
         if self.settings.tracing is not None:
             self.settings.tracing.follow(request, len(batch))
         return request
@@ -205,10 +206,10 @@ class Service:
         self._budget -= size
         return True
 
-    def _record(self, request: Request, answer: Future[Outcome]) -> None:
+    def _record(self, batch: EventBatch, arrived: float, answer: Future[Outcome]) -> None:
         if not answer.cancelled() and answer.exception() is None:
-            self.metrics.add_batch(request, answer.result())
-            self.activity.add_batch(request, answer.result())
+            self.metrics.add_batch(arrived, answer.result())
+            self.activity.add_batch(batch, arrived, answer.result())
 
     async def parse(self, work: Callable[[], Answer]) -> Answer:
         """Parse a large body in a thread, one at a time."""

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from starlette.datastructures import Headers
@@ -83,10 +84,9 @@ class Tracing:
         """Make the spans of a batch when it is answered, within the span that is current now."""
         from opentelemetry.context import get_current
 
-        context = get_current()
-        request.answer.add_done_callback(lambda answer: self._add_batch(context, request, size, answer))
+        request.answer.add_done_callback(partial(self._add_batch, get_current(), request.arrived, size))
 
-    def _add_batch(self, context: Context, request: Request, size: int, answer: Future[Outcome]) -> None:
+    def _add_batch(self, context: Context, arrived: float, size: int, answer: Future[Outcome]) -> None:
         from opentelemetry.trace import StatusCode, set_span_in_context
 
         epoch = time.time_ns() - time.perf_counter_ns()
@@ -100,7 +100,7 @@ class Tracing:
             span.end(epoch + round(end * 1e9))
             return span
 
-        whole = self._tracer.start_span("ingest", context, start_time=epoch + round(request.arrived * 1e9))
+        whole = self._tracer.start_span("ingest", context, start_time=epoch + round(arrived * 1e9))
         whole.set_attribute("tapgnn.events", size)
         if outcome is not None:
             whole.set_attribute("tapgnn.position", outcome.receipt.position)
@@ -110,7 +110,7 @@ class Tracing:
             whole.set_status(StatusCode.ERROR)
         if stages is not None:
             inside = set_span_in_context(whole, context)
-            add("queue", inside, request.arrived, stages.checked)
+            add("queue", inside, arrived, stages.checked)
             add("journal commit", inside, stages.checked, stages.committed)
             add("apply", inside, stages.applying, stages.applied)
         whole.end(epoch + round((now if stages is None else stages.applied) * 1e9))
