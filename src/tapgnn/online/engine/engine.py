@@ -14,6 +14,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
@@ -70,14 +71,12 @@ class Engine(Queries):
         there (for a new one 'reject', 0, True and no limit), another value holds from here on. horizon refuses events
         that are further than this after the newest; None allows a hundred times the length of the training log, and a
         century where times are dates. max_held refuses batches after which more events would wait for later ones.
-        checkpoint_every counts records; None weighs the cost of a
-        checkpoint against what it saves. start, for a new journal: begin with the state saved with the model, or with
-        an empty one. verify reads the whole journal once, also the records before the checkpoint.
+        checkpoint_every counts records; None weighs the cost of a checkpoint against what it saves. start, for a new
+        journal: the state saved with the model, or an empty one. verify reads the whole journal once.
         """
-        if checkpoint_every is not None and checkpoint_every < 1:
-            raise ConfigError(f"checkpoint_every is a number of records, at least 1, not {checkpoint_every}")
-        if max_held < 1:
-            raise ConfigError(f"max_held is a number of events, at least 1, not {max_held}")
+        for name, what, number in (("checkpoint_every", "records", checkpoint_every), ("max_held", "events", max_held)):
+            if number is not None and number < 1:
+                raise ConfigError(f"{name} is a number of {what}, at least 1, not {number}")
         set_threads(threads)
         changes = {"late": late, "lateness": lateness, "hold_back": hold_back, "ttl": ttl}
         own = open_journal(journal)
@@ -118,8 +117,7 @@ class Engine(Queries):
         That tells what became of a commit whose outcome was unknown. Gives whether the state had to be replayed from
         the latest checkpoint. An error says what still fails; nothing is lost then, and it can be called again.
         """
-        with self._writing:
-            self._check_open()
+        with self._alone():
             journal, writer = self._journal, self._writer
             if journal.outcome_unknown or journal.connection_lost:
                 writer.broken = not journal.reopen() or writer.broken
@@ -175,14 +173,12 @@ class Engine(Queries):
 
         `request.answer` is a future: its result is an `Outcome`, or it raises the error that refused the batch.
         """
-        with self._writing:
-            self._check_open()
+        with self._alone():
             self._writer.take(requests)
 
     def flush(self) -> Receipt:
         """Close every held instant: absorb all that is held; what comes later at these times is late."""
-        with self._writing:
-            self._check_open()
+        with self._alone():
             return self._writer.write(Kind.FLUSH)
 
     def listen(self, listener: Callable[[Events, Trace], None]) -> None:
@@ -191,8 +187,7 @@ class Engine(Queries):
 
     def checkpoint(self) -> None:
         """Make a checkpoint now."""
-        with self._writing:
-            self._check_open()
+        with self._alone():
             self._writer.checkpoints.write()
 
     def backup(self, path: str | Path | None = None) -> dict[str, Any]:
@@ -210,15 +205,13 @@ class Engine(Queries):
         The journal is replayed without it into a second state, which then takes over; no trace of it is left. Queries
         are answered meanwhile. Gives the number of events undone, 1.
         """
-        with self._writing:
-            self._check_open()
+        with self._alone():
             self._rewrite([without_event(self._journal, self._live.start, position, index)])
             return 1
 
     def erase(self, node: Id) -> int:
         """Undo every event of a node exactly, leaving no trace of it in the journal; gives their number."""
-        with self._writing:
-            self._check_open()
+        with self._alone():
             inside = self.node_ids.node(node, lambda name: is_mentioned(self._journal, self._live.start, name))
             changed, events = without_node(self._journal, self._live.start, inside)
             if changed:
@@ -230,8 +223,7 @@ class Engine(Queries):
 
         The state stays. What is dropped can no longer be retracted, erased, or replayed into another model.
         """
-        with self._writing:
-            self._check_open()
+        with self._alone():
             self._writer.checkpoints.write()
             last = min(position, self._journal.metadata().get("checkpoint", {"oldest": 1})["oldest"] - 1)
             if last >= self._journal.first:
@@ -281,9 +273,8 @@ class Engine(Queries):
     def status(self) -> dict[str, Any]:
         """Where the engine stands, as plain values.
 
-        clock, newest, events (absorbed, those of the saved state included), accepted (in the journal), held, nodes;
-        position, applied, checkpoint (positions), checkpoint_age (records since), checkpoint_error; duplicates and
-        refused (batches, since it was opened), late (events merged); model (hash), policy.
+        events are those absorbed, with the saved state's; accepted those in the journal; late those merged; position,
+        applied and checkpoint positions, checkpoint_age records; duplicates and refused batches since it was opened.
         """
         self._check_open()
         live, writer = self._live, self._writer
@@ -319,6 +310,13 @@ class Engine(Queries):
         self._check_open()
         with self._live.lock:
             return self._live.digest()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """The turn of one of those who write."""
+        with self._writing:
+            self._check_open()
+            yield
 
     def _take(
         self, events: Arriving, producer: str | None, sequence: int | None, offset: Offset | None, **asked: Any

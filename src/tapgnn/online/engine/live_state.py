@@ -91,9 +91,7 @@ class LiveState:
     def read(self, record: Record) -> EventBatch | None:
         """The events of a record that count; None where it has none."""
         batch = batch_in(record)
-        if batch is None:
-            return None
-        if record.position <= self.known:
+        if batch is not None and record.position <= self.known:
             batch = batch.keep(batch.time > self.start.clock)
         return batch
 
@@ -138,10 +136,8 @@ class LiveState:
     def _absorb(self, released: PendingColumns) -> Iterator[tuple[Events, Trace]]:
         before = self.clock
         late = self.buffer.policy.late if self.buffer.policy.late == "merge" else "reject"
-        start = 0
         for piece in as_events(released, self.vocabulary).chunks(CHUNK):
-            rows = released[start : start + len(piece)]
-            start += len(piece)
+            rows, released = np.split(released, [len(piece)])
             piece = replace(piece, columns=self.sent.columns_of(rows["position"], rows["index"]))
             if piece.features is not None:
                 # Aligned as torch wants it: the same bits then come out of the same numbers.

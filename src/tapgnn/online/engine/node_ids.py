@@ -31,7 +31,7 @@ class NodeIds:
         return self._inside(ids, self.schema.internal_src)
 
     def dst(self, ids: Any) -> Any:
-        """Destinations as they are inside; one that is written so already stays."""
+        """Destinations as they are inside."""
         return self._inside(ids, self.schema.internal_dst)
 
     def own(self, ids: Sequence[Id]) -> list[Id]:
@@ -42,9 +42,8 @@ class NodeIds:
         """The side of a node by its id inside, src or dst; None where there is one space of ids."""
         if not self.schema.bipartite or not isinstance(name, str):
             return None
-        return next(
-            (role for role, mark in zip(SIDES, self.schema.prefixes, strict=True) if name.startswith(mark)), None
-        )
+        sides = zip(SIDES, self.schema.prefixes, strict=True)
+        return next((role for role, mark in sides if name.startswith(mark)), None)
 
     def nodes(self, ids: Any, is_known: Callable[[Id], bool]) -> Any:
         """Nodes of either side as they are inside; a source where neither side has such a node."""

@@ -71,12 +71,9 @@ class StartingPoint:
             state = model.empty_state()
         base = _hash_state(state)
         if isinstance(source, TAPGNN):
-            own, own_classifier, digest = (
-                copy.deepcopy(model).eval(),
-                copy.deepcopy(classifier),
-                _hash_in_memory(source),
-            )
-            return cls(own, start, digest, base, state.clock, pool, own_classifier, table, state.copy(), None)
+            own, classifier = copy.deepcopy(model).eval(), copy.deepcopy(classifier)
+            digest = _hash_in_memory(source)
+            return cls(own, start, digest, base, state.clock, pool, classifier, table, state.copy(), None)
         return cls(model, start, model_hash(source), base, state.clock, pool, classifier, table, Path(source), state)
 
     def emptied(self) -> StartingPoint:
@@ -84,10 +81,9 @@ class StartingPoint:
         model = copy.copy(self.model)
         model.vocabulary = Vocabulary()
         state = model.empty_state()
-        return replace(
-            self, model=model, start="empty", base=_hash_state(state), clock=state.clock, candidates=None,
-            source=state, _ready=None,
-        )  # fmt: skip
+        own = replace(self, model=model, start="empty", source=state, base=_hash_state(state), clock=state.clock)
+        own.candidates = own._ready = None
+        return own
 
     def load(self) -> State:
         """The state before the journal's first record, as a copy; a saved one is read again rather than kept."""
