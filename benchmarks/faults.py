@@ -14,7 +14,7 @@ Half of the producers ask for scores. The server is the library's; only its jour
 (`tests/online/killable_engine.py`). Prints one JSON object as the last line.
 
     python benchmarks/faults.py             50 kills, two to five minutes
-    python benchmarks/faults.py --night     1,000 kills
+    python benchmarks/faults.py --night     1,000 kills, about twenty minutes
 """
 
 import argparse

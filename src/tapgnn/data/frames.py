@@ -18,7 +18,7 @@ from typing import Any, Unpack
 import numpy as np
 import polars as pl
 
-from tapgnn.data.reading.cells import Cells
+from tapgnn.data.reading.cells import Cells, plain_value
 from tapgnn.data.reading.reader import ReadOptions, ReadReport, check_options, open_rows, request_of
 from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.typed_rows import collect
@@ -76,16 +76,9 @@ def frame_source(table: Any, absent: Mapping[str, float] | None = None) -> Table
 
 def _columns(table: Any) -> tuple[dict[str, Cells], tuple[str, ...], str]:
     """The columns of a table by name, those that are numbers by its kind, and its kind."""
-    if isinstance(table, pl.LazyFrame):
-        table = table.collect()
-    if isinstance(table, pl.DataFrame):
-        return dict(zip(table.columns, table.get_columns(), strict=True)), (), "frame"
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        names = checked_names(NAME, [str(name) for name in table.columns])
-        return {name: _of_pandas(table.iloc[:, place]) for place, name in enumerate(names)}, (), "frame"
-    if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
-        names = checked_names(NAME, table.column_names)
-        return {name: pl.Series(pl.from_arrow(table.column(place))) for place, name in enumerate(names)}, (), "frame"
+    found = frame_columns(table)
+    if found is not None:
+        return found, (), "frame"
     if all(hasattr(table, name) for name in ("src", "dst", "t")):
         return _of_temporal_data(table)
     if isinstance(table, Mapping):
@@ -94,13 +87,28 @@ def _columns(table: Any) -> tuple[dict[str, Cells], tuple[str, ...], str]:
         odd = next((row for row, record in enumerate(table) if not isinstance(record, Mapping)), None)
         if odd is None:
             keys = dict.fromkeys(key for record in table for key in record)
-            return {str(key): [_plain(record.get(key)) for record in table] for key in keys}, (), "records"
+            return {str(key): [plain_value(record.get(key)) for record in table] for key in keys}, (), "records"
         raise EventError(f"row {odd}: expected a dict of the columns of one event, not {type(table[odd]).__name__}")
     cure = "; read the file with tapgnn.data.read_events" if isinstance(table, str | Path) else ""
     raise EventError(
         f"expected a pandas or polars frame, a pyarrow table, a TemporalData, a dict of columns, a list of dicts or "
         f"Events, not {type(table).__name__}{cure}"
     )
+
+
+def frame_columns(table: Any) -> dict[str, Cells] | None:
+    """The columns of a pandas or polars frame or of a pyarrow table; None for anything else."""
+    if isinstance(table, pl.LazyFrame):
+        table = table.collect()
+    if isinstance(table, pl.DataFrame):
+        return dict(zip(table.columns, table.get_columns(), strict=True))
+    if hasattr(table, "iloc") and hasattr(table, "columns"):
+        names = checked_names(NAME, [str(name) for name in table.columns])
+        return {name: _of_pandas(table.iloc[:, place]) for place, name in enumerate(names)}
+    if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
+        names = checked_names(NAME, table.column_names)
+        return {name: pl.Series(pl.from_arrow(table.column(place))) for place, name in enumerate(names)}
+    return None
 
 
 def _of_pandas(column: Any) -> Cells:
@@ -123,24 +131,13 @@ def _of_values(column: Any) -> Cells:
 
 def _of_objects(values: list[Any]) -> Cells:
     """Strings alone as a series, which is faster; any other values as they are."""
-    plain = [_plain(value) for value in values]
+    plain = [plain_value(value) for value in values]
     if all(value is None or isinstance(value, str) for value in plain):
         try:
             return pl.Series(plain, dtype=pl.String)
         except UnicodeEncodeError:
             return plain
     return plain
-
-
-def _plain(value: Any) -> Any:
-    """A value without the types of numpy; None for the missing values of pandas."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    missing = value is None or (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING
-    return None if missing else value
-
-
-_MISSING = ("NAType", "NaTType")
 
 
 def _of_temporal_data(data: Any) -> tuple[dict[str, Cells], tuple[str, ...], str]:

@@ -6,11 +6,21 @@ import re
 from datetime import date
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 Cells = pl.Series | list[Any]
 # A cell of text that says 'nothing', in lower case.
 MISSING = ("", "na", "nan", "null", "none")
+_MISSING_IN_PANDAS = ("NAType", "NaTType")
+
+
+def plain_value(value: Any) -> Any:
+    """A value without the types of numpy; None for NaN and for the missing values of pandas."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    missing = (isinstance(value, float) and value != value) or type(value).__name__ in _MISSING_IN_PANDAS
+    return None if missing else value
 
 
 def as_text(values: list[Any]) -> pl.Series:

@@ -60,11 +60,11 @@ class BatchFeatures:
             log.warning("columns that the model does not know are ignored: %s", ", ".join(fresh))
         found = {}
         for name, kind in kinds.items():
-            column = batch.columns.get(name)
-            if column is not None and kind == _kind(batch, name, column):
-                found[name] = column
-            elif column is not None or name in batch.kept:
-                found[name] = self._converted(name, kind, _cells(batch, name))
+            sent = _sent_kind(batch, name)
+            if sent == kind:
+                found[name] = batch.columns[name]
+            elif sent is not None:
+                found[name] = self._converted(name, kind, _cells(batch, name, sent))
         return found
 
     def _converted(self, name: str, kind: str, cells: list[Any]) -> NDArray[Any]:
@@ -86,18 +86,19 @@ class BatchFeatures:
         return column  # type: ignore[no-any-return]
 
 
-def _kind(batch: EventBatch, name: str, column: NDArray[Any]) -> str:
-    """The kind of a column when it was sent."""
-    return "category" if column.dtype == object else "boolean" if name in batch.booleans else "number"
+def _sent_kind(batch: EventBatch, name: str) -> str | None:
+    """The kind of a column when it was sent, 'dropped' of one that was only kept; None where it was not sent."""
+    if name not in batch.columns:
+        return "dropped" if name in batch.kept else None
+    return "category" if batch.columns[name].dtype == object else "boolean" if name in batch.booleans else "number"
 
 
-def _cells(batch: EventBatch, name: str) -> list[Any]:
+def _cells(batch: EventBatch, name: str, kind: str) -> list[Any]:
     """The cells [E] of a column as JSON has them; a number is written as briefly as it can be."""
-    if name in batch.kept:
+    if kind == "dropped":
         return list(batch.kept[name])
-    cells = batch.columns[name].tolist()
-    if name in batch.booleans:
-        return [None if cell != cell else bool(cell) for cell in cells]
-    if batch.columns[name].dtype == object:
-        return list(cells)
-    return [None if cell != cell else int(cell) if cell.is_integer() else cell for cell in cells]
+    cells: list[Any] = batch.columns[name].tolist()
+    if kind == "category":
+        return cells
+    shorter = bool if kind == "boolean" else lambda cell: int(cell) if cell.is_integer() else cell
+    return [None if cell != cell else shorter(cell) for cell in cells]

@@ -18,13 +18,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tapgnn.data.reading.cells import plain_value
 from tapgnn.model import Model
 from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.answers import Cause, Explanation
 from tapgnn.online.explain.event_window import Excerpt
 from tapgnn.online.explain.leave_one_out import NodeHistory
 from tapgnn.online.explain.moment import Moment
-from tapgnn.online.journal.event_batch import plain_cell
 
 PATH = 128
 
@@ -59,7 +59,7 @@ def strongest_causes(
     share, without = effect / (np.abs(effect).sum() or 1.0), torch.sigmoid(logits[1:]).numpy()
     order = np.argsort(-np.abs(effect), kind="stable")[:limit]
     parts = np.full(len(effect), None) if embedding is None else embedding.numpy()
-    cells = np.array([dict(zip(names, map(plain_cell, row), strict=True)) for row in history.cells], dtype=object)
+    cells = np.array([dict(zip(names, map(plain_value, row), strict=True)) for row in history.cells], dtype=object)
     columns = (history.src, history.dst, history.time, effect, share, parts, without, exact.numpy(), cells)
     return [Cause(*values) for values in zip(*(column[order].tolist() for column in columns), strict=True)]
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from tapgnn.data.reading.cells import is_unicode
+from tapgnn.data.reading.cells import is_unicode, plain_value
 from tapgnn.data.reading.values import shorten
 from tapgnn.errors import EventError
 from tapgnn.events import Floats, Ints
@@ -68,12 +68,6 @@ def id_fault(name: Id) -> str | None:
     return None if is_unicode(name) else f"{name[:40]!r} is not valid Unicode"
 
 
-def plain_value(value: Any) -> Any:
-    """A cell as Python has it, None for what numpy or pandas puts in a gap (but NaN)."""
-    plain = value.item() if isinstance(value, np.generic) else value
-    return None if type(plain).__name__ in ("NAType", "NaTType") else plain
-
-
 def _numbers(name: str, cells: Any) -> Floats:
     """Numbers [E], NaN where missing."""
     values = as_cells(name, cells)
@@ -113,7 +107,7 @@ def _booleans(name: str, cells: Any) -> Floats:
     if not holds_only(values, (bool, type(None)), "b"):
         values = list(map(plain_value, values))
         for row, value in enumerate(values):
-            if not (value is None or value != value or (isinstance(value, int | float) and value in (0, 1))):
+            if value is not None and not (isinstance(value, int | float) and value in (0, 1)):
                 raise EventError(f"row {row}: {name} {shown(value)} is not true or false, or null where it is missing")
     numbers = np.array(values, dtype=np.float64)
     numbers[np.isnan(numbers)] = np.nan
@@ -140,7 +134,7 @@ def _texts(name: str, cells: Any) -> NDArray[Any]:
 
 def _plain_text(name: str, value: Any, row: int) -> str | None:
     plain = plain_value(value)
-    if plain is None or plain != plain:
+    if plain is None:
         return None
     if isinstance(plain, bool):
         return "true" if plain else "false"
@@ -159,10 +153,8 @@ def kept_cells(cells: Any) -> list[Any]:
 
 def _kept_cell(value: Any) -> Any:
     plain = plain_value(value)
-    if plain is None or isinstance(plain, (str, int)):
+    if plain is None or isinstance(plain, (str, int, float)):
         return plain
-    if isinstance(plain, float):
-        return plain if plain == plain else None
     if isinstance(plain, (Mapping, list, tuple)):
         return json.loads(json.dumps(plain, default=str))
     return plain.isoformat() if hasattr(plain, "isoformat") else str(plain)

@@ -189,11 +189,6 @@ def feature_columns(features: NDArray[Any]) -> dict[str, NDArray[Any]]:
     return {f"f{place}": features[:, place].astype(np.float64) for place in places}
 
 
-def plain_cell(value: Any) -> Any:
-    """A cell of a column as JSON has it."""
-    return None if value is None or value != value else float(value) if isinstance(value, np.floating) else value
-
-
 def _width(count: int) -> int:
     """Bytes of a number below `count`."""
     return next(size for size in _NUMBERS if count <= 1 << (8 * size))

@@ -18,7 +18,8 @@ import polars as pl
 from numpy.typing import NDArray
 
 from tapgnn.data.fitted_schema import columns_of
-from tapgnn.data.reading.cells import is_unicode
+from tapgnn.data.frames import frame_columns
+from tapgnn.data.reading.cells import Cells, is_unicode, plain_value
 from tapgnn.data.reading.clock import Clock
 from tapgnn.data.reading.typed_rows import TypedRows
 from tapgnn.data.reading.values import convert_labels
@@ -34,7 +35,6 @@ from tapgnn.online.journal.cell_conversion import (
     is_missing,
     kept_cells,
     numbered_ids,
-    plain_value,
     shown,
     sized_cells,
     to_floats,
@@ -210,9 +210,9 @@ class RowReader:
 
     def _columns(self, events: Any) -> Mapping[str, Any]:
         """Columns from a frame, a mapping of columns, a mapping that is one row, one row, or several rows."""
-        frame = _frame_columns(events)
+        frame = frame_columns(events)
         if frame is not None:
-            return frame
+            return {name: _fast_cells(column) for name, column in frame.items()}
         if isinstance(events, Mapping):
             time = self.fields.by_role(events).roles["time"]
             return {name: [value] for name, value in events.items()} if _is_value(time) else events
@@ -369,29 +369,11 @@ def _merged(src: tuple[list[Id], Ints], dst: tuple[list[Id], Ints]) -> tuple[lis
     return list(place), src[1], moved[dst[1]]
 
 
-def _frame_columns(table: Any) -> dict[str, Any] | None:
-    """The columns of a pandas or polars frame or of a pyarrow table; None for anything else."""
-    if isinstance(table, pl.LazyFrame):
-        table = table.collect()
-    if isinstance(table, pl.DataFrame):
-        return {name: _of_series(table[name]) for name in table.columns}
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return {str(name): _of_pandas(table[name]) for name in table.columns}
-    if hasattr(table, "to_pylist") and hasattr(table, "column_names"):
-        return {name: _of_series(pl.Series(pl.from_arrow(table.column(name)))) for name in table.column_names}
-    return None
-
-
-def _of_series(column: pl.Series) -> Any:
-    if column.dtype in (pl.Date, pl.Datetime):
+def _fast_cells(column: Cells) -> Any:
+    """A column of a frame as an array or a list, where it has no dates."""
+    if isinstance(column, list) or column.dtype in (pl.Date, pl.Datetime):
         return column
     return column.to_numpy() if column.dtype.is_numeric() and not column.null_count() else column.to_list()
-
-
-def _of_pandas(column: Any) -> Any:
-    if column.dtype == object:
-        return column.tolist()
-    return column.to_numpy() if column.dtype.kind in "iuf" else _of_series(pl.Series(pl.from_pandas(column)))
 
 
 def _is_value(cell: Any) -> bool:

@@ -7,7 +7,7 @@ leaves the old journal, one killed after it leaves the new one (and the next sta
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -20,7 +20,7 @@ from tapgnn.estimator import TAPGNN
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.policy import Policy
 from tapgnn.online.engine.starting_point import StartingPoint
-from tapgnn.online.journal.event_batch import batch_in
+from tapgnn.online.journal.event_batch import EventBatch, batch_in
 from tapgnn.online.journal.journal import Journal
 from tapgnn.online.journal.journal_place import open_existing
 from tapgnn.online.journal.record import CheckpointBlock, Record
@@ -52,9 +52,8 @@ def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[list
             "train without it and run 'tapgnn migrate', or start from an empty state and observe the log"
         )
     changed, events = [], 0
-    for record in journal.all_records():
-        batch = batch_in(record)
-        if batch is not None and node in batch.ids:
+    for record, batch in _batches(journal):
+        if node in batch.ids:
             number = list(batch.ids).index(node)
             keep = (batch.src != number) & (batch.dst != number)
             events += int((~keep).sum())
@@ -64,8 +63,13 @@ def without_node(journal: Journal, start: StartingPoint, node: Id) -> tuple[list
 
 def is_mentioned(journal: Journal, start: StartingPoint, node: Id) -> bool:
     """Whether a node has events in the starting state or in a record."""
-    batches = (batch_in(record) for record in journal.all_records())
-    return start.has_history(node) or any(batch is not None and node in batch.ids for batch in batches)
+    return start.has_history(node) or any(node in batch.ids for _, batch in _batches(journal))
+
+
+def _batches(journal: Journal) -> Iterator[tuple[Record, EventBatch]]:
+    """The records that hold events, and these."""
+    found = ((record, batch_in(record)) for record in journal.all_records())
+    return ((record, batch) for record, batch in found if batch is not None)
 
 
 def rewrite(
@@ -124,9 +128,8 @@ def migrate(journal: str | Path | Journal, model: str | Path | TAPGNN, start: st
 def _count_known(journal: Journal, start: StartingPoint) -> int:
     """The events that the starting state already holds; an error where it was not said that it may."""
     known = 0
-    for record in journal.all_records() if start.clock > -np.inf else ():
-        batch = batch_in(record)
-        early = 0 if batch is None else int(np.count_nonzero(batch.time <= start.clock))
+    for record, batch in _batches(journal) if start.clock > -np.inf else ():
+        early = int(np.count_nonzero(batch.time <= start.clock))
         if early and start.start == "saved":
             raise StateError(
                 f"the state saved with the model holds events up to {start.clock}, and the batch at position "

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from tapgnn.data.reading.cells import plain_value
 from tapgnn.errors import QueryError
 from tapgnn.events import Events
 from tapgnn.model import EventClassifier, FactClassifier, Trace
@@ -31,7 +32,7 @@ from tapgnn.online.explain.event_window import Excerpt, Window
 from tapgnn.online.explain.link_explanation import explain
 from tapgnn.online.explain.moment import Moment
 from tapgnn.online.explain.risk_explanation import explain_risk
-from tapgnn.online.journal.event_batch import EventBatch, plain_cell
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Id, Vocabulary
 
 Explained = TypeVar("Explained", Explanation, RiskExplanation)
@@ -90,7 +91,7 @@ class NodeInsights:
             features = live.live_state.features.of(batch)
             moment = Moment.of(live.model, live.where, *ends, float(batch.time[0]), features)
             history = moment.history(*self._windows(live))
-        cells = {name: plain_cell(column[0]) for name, column in batch.columns.items()}
+        cells = {name: plain_value(column[0]) for name, column in batch.columns.items()}
         return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
 
     def explain_arrival(self, moment: Moment, cells: Mapping[str, Any], limit: int) -> RiskExplanation | Explanation:
@@ -157,7 +158,7 @@ class NodeInsights:
                 **dict(zip(ENDS, ids.own([src, dst]), strict=True)),
                 "time": float(when),
                 "drift": float(moved),
-                "columns": {name: plain_cell(cell) for name, cell in zip(self.window.names, cells, strict=True)},
+                "columns": {name: plain_value(cell) for name, cell in zip(self.window.names, cells, strict=True)},
             }
             for src, dst, when, moved, cells in zip(
                 history.src, history.dst, history.time, drift, history.cells, strict=True

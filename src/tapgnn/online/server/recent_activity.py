@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tapgnn.data.reading.cells import plain_value
 from tapgnn.errors import QueryError
 from tapgnn.events import Floats
 from tapgnn.online.engine.ingest import Outcome
 from tapgnn.online.explain.moment import Moment
-from tapgnn.online.journal.event_batch import EventBatch, plain_cell
+from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Id
 
 EVENTS, SECONDS, SAMPLES = 5_000, 120, 2_000
@@ -63,7 +64,7 @@ class RecentBatch(NamedTuple):
     def cells(self, row: int) -> dict[str, Any]:
         """The columns of an event, its own id first."""
         found: dict[str, Any] = {**self.batch.kept, **self.batch.columns}
-        return {name: plain_cell(cells[row]) for name, cells in found.items()}
+        return {name: plain_value(cells[row]) for name, cells in found.items()}
 
 
 class RecentActivity:
