@@ -313,13 +313,13 @@ class Journal(ABC):
         """Refuse to go on after a commit whose outcome is unknown, or without a connection."""
         if self.outcome_unknown:
             raise JournalError(
-                f"{self.name}: it is unknown whether the last commit, after position {self.head}, happened; recover, "
-                "or restart, to read it from the journal"
+                f"{self.name}: it is unknown whether the last commit, after position {self.head}, happened; a "
+                "running server reads it from the journal by itself, anything else is started again"
             )
         if self.connection_lost:
             raise JournalError(
-                f"{self.name}: the connection was lost after position {self.head}; recover, or restart, when the "
-                "database is back"
+                f"{self.name}: the connection was lost after position {self.head}; when the database is back, a "
+                "running server reconnects by itself, and anything else is started again"
             )
 
     def ping(self) -> None:
