@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
 from tapgnn.online.journal.cell_conversion import ID_LENGTH
+from tapgnn.vocabulary import Id
 
 LARGEST_TIME = 2.0**53
 MOST_QUERIES = 10_000
@@ -44,6 +45,7 @@ Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
 
 Position = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
+Columns = Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
 Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
 
 
@@ -183,7 +185,7 @@ class EmbedResponse(TypedDict):
 class Destination(TypedDict):
     """A node and the score of the link to it."""
 
-    dst: str | int
+    dst: Id
     score: float
     probability: Annotated[float, Field(description="The same as score.", deprecated=True)]
 
@@ -191,7 +193,7 @@ class Destination(TypedDict):
 class RankResponse(TypedDict):
     """The likeliest destinations, best first."""
 
-    src: str | int
+    src: Id
     time: float
     destinations: list[Destination]
 
@@ -199,8 +201,8 @@ class RankResponse(TypedDict):
 class TimedLink(TypedDict):
     """A link at a time."""
 
-    src: str | int
-    dst: str | int
+    src: Id
+    dst: Id
     time: float
 
 
@@ -216,7 +218,7 @@ class RecentEvent(TimedLink):
     position: Annotated[int, Field(description="Of its batch in the journal.")]
     index: Annotated[int, Field(description="Its place in the batch.")]
     explained: Annotated[bool, Field(description="Whether `/v1/explain` can tell why, as of its arrival.")]
-    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
+    columns: Columns
 
 
 class ActivitySecond(TypedDict):
@@ -246,13 +248,13 @@ class NodeEvent(TimedLink):
     """A past event of a node; drift is 1 - cosine of its embedding after the event with the present one."""
 
     drift: float
-    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
+    columns: Columns
 
 
 class Neighbour(TypedDict):
     """A node with a similar embedding; similarity is the cosine."""
 
-    node: str | int
+    node: Id
     role: Role
     similarity: float
 
@@ -260,7 +262,7 @@ class Neighbour(TypedDict):
 class NodeResponse(TypedDict):
     """The card of a node."""
 
-    node: str | int
+    node: Id
     role: Role
     time: float
     as_source: int
@@ -273,7 +275,7 @@ class NodeResponse(TypedDict):
 class MapNode(TypedDict):
     """A node on the map."""
 
-    node: str | int
+    node: Id
     role: Role
     x: float
     y: float
