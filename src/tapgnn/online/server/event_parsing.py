@@ -33,13 +33,10 @@ class EventParser:
         # An event is an object, its fields, and its features; one more field has the body.
         self._values = (most + 1) * (2 + len(rows.fields.known) + len(rows.fields.features or ()))
         self._validator = SchemaValidator(event_list_schema(rows.fields, most))
-        known = rows.fields.known
-        roles = {name: known[name] for name in rows.fields.names}
         # These two have no name in the table, where they are known at all.
-        plain: dict[str, str] = {name: name for name in ("label", "features") if known.get(name) == name}
-        roles |= plain if rows.schema.label is None else {name: name for name in plain if name != "label"}
-        self._names = roles.keys()
-        self._fields = list(roles)
+        plain = ("features",) if rows.schema.label is not None else ("label", "features")
+        unnamed = [name for name in plain if rows.fields.known.get(name) == name]
+        self._names = dict.fromkeys([*rows.fields.names, *unnamed]).keys()
 
     def parse(self, body: bytes, media_type: str) -> EventBatch:
         """The events of a body."""
@@ -60,7 +57,7 @@ class EventParser:
             raise self._problem(error, body, what) from None
         rows = found["events"]
         self._check_names(found, rows)
-        columns = {name: [row.get(name) for row in rows] for name in self._fields}
+        columns = {name: [row.get(name) for row in rows] for name in self._names}
         required = (self.rows.schema.src, self.rows.schema.dst, self.rows.schema.time)
         return {name: cells for name, cells in columns.items() if name in required or cells.count(None) < len(cells)}
 

@@ -139,7 +139,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
-        self._refuse(400, "this is not a request of HTTP/1.1")
+        self._refuse(400, "this is not an HTTP/1.1 request")
 
     def _is_serving(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete

@@ -150,7 +150,13 @@ class AccessMiddleware:
         if route.access is None:
             raise HTTPProblemError(403, f"{route.path} declares no scope and is served to nobody")
         if self._tokens is not None and route.access != "open":
-            _check_token(headers, self._tokens, route)
+            kind, _, text = headers.get("authorization", "").partition(" ")
+            found = self._tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
+            if found is None:
+                ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
+                raise HTTPProblemError(401, "a token is needed: send Authorization: Bearer tg_...", ask)
+            if route.access == "write" and found != "write":
+                raise HTTPProblemError(403, f"{route.path} needs a token with scope write; this one may only read")
         body.check(headers)
 
     def _report(
@@ -177,17 +183,6 @@ def _request_id(scope: Scope) -> str:
     """The identity that a request brings, or a new one."""
     given = Headers(scope=scope).get("x-request-id", "")
     return given if REQUEST_ID.fullmatch(given) else uuid4().hex
-
-
-def _check_token(headers: Headers, tokens: TokenChecker, route: ScopedRoute) -> None:
-    """Refuse a request whose token does not have the scope of the route."""
-    kind, _, text = headers.get("authorization", "").partition(" ")
-    found = tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
-    if found is None:
-        ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
-        raise HTTPProblemError(401, "a token is needed: send Authorization: Bearer tg_...", ask)
-    if route.access == "write" and found != "write":
-        raise HTTPProblemError(403, f"{route.path} needs a token with scope write; this one may only read")
 
 
 def is_loopback(host: str) -> bool:

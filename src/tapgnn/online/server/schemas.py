@@ -46,7 +46,7 @@ Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
 Position = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
 Columns = Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
-Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
+Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are of two kinds.")]
 
 
 class RequestBody(BaseModel):
@@ -109,7 +109,7 @@ class ExplainBody(RequestBody):
         QueryTime, Field(description="Of a link. Default: just after the last event that was absorbed.")
     ] = None
     event: Annotated[dict[str, Any], Field(default=None, description="A row of the table, as `/v1/classify` takes it.")]
-    position: Annotated[Position, Field(default=None, description="Of an arrived event, as `/v1/live` has it.")]
+    position: Annotated[Position, Field(default=None, description="Of an event that has arrived, as in `/v1/live`.")]
     index: Annotated[Index, Field(default=None)]
     limit: Annotated[int, Field(ge=1, le=200, description="Past events in the answer.")] = 10
 
@@ -215,9 +215,9 @@ class RecentEvent(TimedLink):
         float | None,
         Field(description="Predicted probability of the rare label; without a classifier, 1 - score."),
     ]
-    position: Annotated[int, Field(description="Of its batch in the journal.")]
-    index: Annotated[int, Field(description="Its place in the batch.")]
-    explained: Annotated[bool, Field(description="Whether `/v1/explain` can tell why, as of its arrival.")]
+    position: Annotated[int, Field(description="The position of its batch in the journal.")]
+    index: Annotated[int, Field(description="Its index in the batch.")]
+    explained: Annotated[bool, Field(description="Whether `/v1/explain` can explain its risk at arrival.")]
     columns: Columns
 
 
@@ -298,12 +298,12 @@ class ModelResponse(TypedDict):
     kernel: str
     layers: int
     width: int
-    features: Annotated[int, Field(description="How long `features` is, for a model of plain features f0, f1, ...")]
+    features: Annotated[int, Field(description="The length of `features`, for a model of plain features f0, f1, ...")]
     event: Annotated[dict[str, Any], Field(description="One event as JSON Schema.")]
     roles: Annotated[dict[str, str | None], Field(description="The column of src, dst, time, label and id.")]
     columns: Annotated[dict[str, str], Field(description="The kind of each other column: number, category, boolean.")]
-    bipartite: Annotated[bool, Field(description="Whether sources and destinations are two kinds of things.")]
-    time_unit: Annotated[str, Field(description="What a time that is a number counts.")]
+    bipartite: Annotated[bool, Field(description="Whether sources and destinations are of two kinds.")]
+    time_unit: Annotated[str, Field(description="The unit of times that are given as numbers.")]
     unit: Annotated[float, Field(description="The time resolution of the model, in the unit of its log.")]
     classifier: bool
     limits: dict[str, int]

@@ -91,7 +91,7 @@ class Tokens:
         try:
             expires = None if lifetime is None else _written(now + lifetime)
         except OverflowError:
-            raise ConfigError("a token cannot live so long; leave out --expires for one without an end") from None
+            raise ConfigError("a token cannot live that long; leave out --expires for one that never expires") from None
         entry = _checked(TokenEntry(name, scope, _digest(text), _written(now), expires))
         self.entries.append(entry)
         return text
@@ -136,7 +136,7 @@ class Tokens:
             found = json.loads(content)
             entries = [_checked(TokenEntry(**entry)) for entry in found["tokens"]]
             if found["format"] != FORMAT:
-                raise ConfigError("its format is none that this version knows; make the tokens again")
+                raise ConfigError("this version does not know its format; make the tokens again")
             return cls(entries)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -194,7 +194,7 @@ def parse_lifetime(text: str) -> timedelta:
     try:
         return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
     except OverflowError:
-        raise ConfigError(f"--expires {text} is too long; leave it out for a token without an end") from None
+        raise ConfigError(f"--expires {text} is too long; leave it out for a token that never expires") from None
 
 
 def _checked(entry: TokenEntry) -> TokenEntry:
