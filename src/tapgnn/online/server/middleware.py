@@ -33,6 +33,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tapgnn.errors import ConfigError
 from tapgnn.online.client import NOTHING_TAKEN
 from tapgnn.online.server.http_errors import RETRY_SECONDS, HTTPProblemError, problem_response
+from tapgnn.online.server.ingest_queue import STOPPING
 from tapgnn.online.server.limits import Limits
 from tapgnn.online.server.tokens import TokenChecker
 from tapgnn.online.server.tracing import RequestSpan, Tracing
@@ -243,7 +244,7 @@ class _Body:
         """Count bytes that are kept until the request is answered; refuse it where those of all would be too many."""
         if self._bodies.held + size > self._bodies.most:
             detail = f"{self._bodies.held:,} bytes of other requests are being served; retry in {RETRY_SECONDS} s"
-            raise HTTPProblemError(503, detail, {"Retry-After": str(RETRY_SECONDS)}, NOTHING_TAKEN)
+            raise HTTPProblemError(503, detail, type=NOTHING_TAKEN)
         self._bodies.held += size
         self._held += size
 
@@ -256,6 +257,12 @@ class _Body:
             self.ended = True
             seconds = self._limits.body_seconds
             raise HTTPProblemError(408, f"the rest of the body did not arrive within {seconds:g} s") from None
+        except asyncio.CancelledError:
+            # A stop waits no longer; what comes after the body ends in other ways.
+            if self.ended:
+                raise
+            self.ended = True
+            raise HTTPProblemError(503, STOPPING, type=NOTHING_TAKEN) from None
         self.size += len(message.get("body", b""))
         self.ended = not message.get("more_body", False)
         return message
