@@ -18,7 +18,7 @@ from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.server.arrow_parsing import ArrowParser
 from tapgnn.online.server.event_schema import event_list_schema
-from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
+from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body, too_many_events
 from tapgnn.online.server.json_size import check_values
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -63,7 +63,7 @@ class EventParser:
 
     def _lines(self, body: bytes) -> dict[str, Any]:
         if body.count(b"\n") > 2 * self.most:
-            raise self._too_many()
+            raise too_many_events(self.most)
         lines = [line for line in body.split(b"\n") if line.strip()]
         columns = self._json(b'{"events":[' + b",".join(lines) + b"]}", "a line")
         count = len(columns[self.rows.schema.time])
@@ -74,15 +74,12 @@ class EventParser:
     def _problem(self, error: ValidationError, body: bytes, what: str) -> HTTPProblemError:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         if fault["type"] == "too_long" and fault["loc"] == ("events",):
-            return self._too_many()
+            return too_many_events(self.most)
         if fault["type"] == "json_invalid" and ("surrogate" in fault["msg"] or "escape" in fault["msg"]):
             place = _half_surrogate(body)
             if place is not None:
                 return HTTPProblemError(422, f"{place}: half a surrogate pair, which is not valid Unicode")
         return problem_in_body(error, what)
-
-    def _too_many(self) -> HTTPProblemError:
-        return HTTPProblemError(413, f"a request may hold {self.most:,} events; send several requests")
 
     def _check_names(self, body: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         """Refuse fields that no event has."""

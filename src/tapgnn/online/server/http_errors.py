@@ -47,6 +47,11 @@ class HTTPProblemError(HTTPException):
         self.type = type
 
 
+def too_many_events(most: int) -> HTTPProblemError:
+    """A body with more than `most` events."""
+    return HTTPProblemError(413, f"a request may hold {most:,} events; send several requests")
+
+
 def problem_response(error: Exception) -> Response:
     """An error as problem details."""
     problem = problem_from(error)
