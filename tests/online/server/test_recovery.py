@@ -1,6 +1,7 @@
 """What breaks behind a server heals without a restart: nothing acknowledged is lost, nothing is taken twice."""
 
 import tempfile
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -266,8 +267,10 @@ def test_a_batch_of_a_source_that_always_fails_is_told_once_and_taken_in_when_it
     monkeypatch.setattr(ingest_queue, "FIRST_PAUSE", 0.001)
     monkeypatch.setattr(ingest_queue, "LONGEST_PAUSE", 0.01)
     caplog.set_level("INFO", logger="tapgnn.online")
-    poisoned, source = Poisoned(monkeypatch), Repeating(rows, lambda number: None)
+    poisoned, ready = Poisoned(monkeypatch), threading.Event()
+    source = Repeating(rows, lambda number: ready.wait())
     with running(model, tmp_path / "state.db", sources=[source], late="merge") as server, server.http() as http:
+        ready.set()
         while poisoned.failures < 20:
             pass
         not_ready(http, "repeating: the next batch is tried again until it can be taken in: the writer failed (Zero")
@@ -283,8 +286,10 @@ def test_a_batch_of_a_source_that_always_fails_is_told_once_and_taken_in_when_it
 
 def test_others_are_served_while_a_batch_of_a_source_waits_for_its_next_try(model, rows, tmp_path, monkeypatch):
     monkeypatch.setattr(ingest_queue, "FIRST_PAUSE", 3_600.0)
-    poisoned, source = Poisoned(monkeypatch), Repeating(rows, lambda number: None)
+    poisoned, ready = Poisoned(monkeypatch), threading.Event()
+    source = Repeating(rows, lambda number: ready.wait())
     with running(model, tmp_path / "state.db", sources=[source], late="merge") as server, server.http() as http:
+        ready.set()
         while server.service.queue.retry_reason is None or server.service.queue.unavailable_reason is not None:
             pass
         with server.client(producer="till") as client:

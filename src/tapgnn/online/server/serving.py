@@ -24,7 +24,7 @@ from tapgnn.online.server.middleware import is_loopback
 from tapgnn.online.server.service import Service
 
 # Seconds for which a stop waits for open requests; the queue has refused what is left in it by then.
-GRACE_SECONDS = 8
+GRACE_SECONDS = 7
 # Files that are open besides connections.
 OTHER_FILES = 200
 
