@@ -56,7 +56,7 @@ def test_a_stop_does_not_wait_long_for_the_rest_of_a_body_and_takes_nothing_of_i
         place = httpx.URL(server.url)
         with socket.create_connection((place.host, place.port)) as connection:
             connection.sendall(head.encode() + content[:-1])
-            while not any(each.cycle for each in server.connections):
+            while not any(each.cycle for each in list(server.connections)):
                 pass
             server.stop()
             answer = b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
