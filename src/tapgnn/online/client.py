@@ -187,7 +187,9 @@ class Client:
                     return dict(answer.json())
                 failure = _failure(path, answer)
                 certain = failure.status == 429 or failure.type == NOTHING_TAKEN
-                wait, retry = _retry_after(answer.headers, pause), failure.status in RETRIED and (repeatable or certain)
+                after = answer.headers.get("retry-after", "")
+                wait = float(after) if after.isdecimal() else pause
+                retry = failure.status in RETRIED and (repeatable or certain)
             if not retry or clock.monotonic() + wait > end:
                 raise failure
             clock.sleep(wait)
@@ -235,8 +237,3 @@ def _failure(path: str, answer: Any) -> ServerError:
     except (ValueError, KeyError, TypeError):
         detail, kind = answer.text[:200], None
     return ServerError(f"{path}: {answer.status_code} {answer.reason_phrase}: {detail}", answer.status_code, kind)
-
-
-def _retry_after(headers: Mapping[str, str], otherwise: float) -> float:
-    text = headers.get("retry-after", "")
-    return float(text) if text.isdecimal() else otherwise

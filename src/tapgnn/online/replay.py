@@ -74,22 +74,15 @@ class Tally:
             return []
         labels, scores = np.repeat([1, 0], len(self.when)), np.array(self.positive + self.negative)
         found = auc_along_time(labels, scores, np.tile(self.when, 2), bins)
-        rows = zip(found.start, found.stop, found.auc, found.count // 2, strict=True)
-        return [
-            {"start": float(start), "stop": float(stop), "auc": float(area), "events": int(count)}
-            for start, stop, area, count in rows
-        ]
+        columns = (found.start, found.stop, found.auc, found.count // 2)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [dict(zip(("start", "stop", "auc", "events"), row, strict=True)) for row in rows]
 
     def percentiles(self) -> dict[str, dict[str, float]]:
         """p50, p95, p99 in milliseconds, by operation."""
-        marks = (50, 95, 99)
-        return {
-            what: {
-                f"p{mark}_ms": float(value)
-                for mark, value in zip(marks, np.percentile(spent, marks) * 1e3, strict=True)
-            }
-            for what, spent in self.seconds.items()
-        }
+        names, marks = ("p50_ms", "p95_ms", "p99_ms"), (50, 95, 99)
+        found = {what: (np.percentile(spent, marks) * 1e3).tolist() for what, spent in self.seconds.items()}
+        return {what: dict(zip(names, values, strict=True)) for what, values in found.items()}
 
 
 class Target(Protocol):
@@ -173,11 +166,8 @@ class ServerTarget:
         src, dst = ([ids[row] for row in column.tolist()] for column in (batch.src, batch.dst))
         negatives = schema.external(negatives)
         start = time.perf_counter()
-        scores = np.array(
-            self._client.score(
-                [*zip(src, dst, strict=True), *zip(src, negatives, strict=True)], np.tile(batch.time, 2).tolist()
-            )
-        )
+        pairs = [*zip(src, dst, strict=True), *zip(src, negatives, strict=True)]
+        scores = np.array(self._client.score(pairs, np.tile(batch.time, 2).tolist()))
         scored = time.perf_counter()
         sent = {schema.src: src, schema.dst: dst, schema.time: batch.time.tolist()}
         for name, cells in columns_of(batch).items():

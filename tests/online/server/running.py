@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -73,6 +74,7 @@ class Running:
     service: Service
     app: FastAPI
     connections: set
+    stop: Callable[[], None]
 
     @property
     def engine(self):
@@ -101,7 +103,13 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
     server, socket = make_server(service, load_model(model).config), listen("127.0.0.1", port)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [socket]})
     thread.start()
-    found = Running(address(socket), service, server.config.app.app, server.server_state.connections)
+    found = Running(
+        address(socket),
+        service,
+        server.config.app.app,
+        server.server_state.connections,
+        lambda: setattr(server, "should_exit", True),
+    )
     try:
         opening(found.url)
         looked.set()
@@ -112,6 +120,6 @@ def running(model: Path, journal, settings=None, sources=(), port=0, opening=lam
         yield found
     finally:
         looked.set()
-        server.should_exit = True
+        found.stop()
         thread.join()
         socket.close()

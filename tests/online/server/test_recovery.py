@@ -1,6 +1,7 @@
 """What breaks behind a server heals without a restart: nothing acknowledged is lost, nothing is taken twice."""
 
 import tempfile
+import threading
 from itertools import count
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from tapgnn.errors import ServerError
 from tapgnn.online import Engine
 from tapgnn.online.engine.live_state import LiveState
+from tapgnn.online.engine.reorder_buffer import ReorderBuffer
 from tapgnn.online.server import ingest_queue
 from tests.online.losable_postgres import LosablePostgres
 from tests.online.server.failing import (
@@ -241,3 +243,57 @@ def test_a_source_goes_on_after_a_failure_and_delivers_everything_once(model, ro
         done.result()
         assert server.engine.status()["accepted"] == 20
         assert server.service.failure is None
+
+
+class Poisoned:
+    """Lets the writer fail at the batches of a source, as long as it is told to; counts how often it did."""
+
+    def __init__(self, monkeypatch):
+        self.harmful, self.failures = True, 0
+        add = ReorderBuffer.add
+
+        def adding(buffer, batch, *others, **columns):
+            if self.harmful and len(batch) == 5:
+                self.failures += 1
+                raise ZeroDivisionError
+            return add(buffer, batch, *others, **columns)
+
+        monkeypatch.setattr(ReorderBuffer, "add", adding)
+
+
+def test_a_batch_of_a_source_that_always_fails_is_told_once_and_taken_in_when_it_can_be(
+    model, rows, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(ingest_queue, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(ingest_queue, "LONGEST_PAUSE", 0.01)
+    caplog.set_level("INFO", logger="tapgnn.online")
+    poisoned, ready = Poisoned(monkeypatch), threading.Event()
+    source = Repeating(rows, lambda number: ready.wait())
+    with running(model, tmp_path / "state.db", sources=[source], late="merge") as server, server.http() as http:
+        ready.set()
+        while poisoned.failures < 20:
+            pass
+        not_ready(http, "repeating: the next batch is tried again until it can be taken in: the writer failed (Zero")
+        poisoned.harmful = False
+        ready_again(http)
+        while server.engine.status()["accepted"] < 20:
+            pass
+        while "ready again" not in [record.message for record in caplog.records]:
+            pass
+    said = [record.message for record in caplog.records]
+    assert [said.count(text) for text in ("the writer failed", "not ready", "ready again")] == [1, 1, 1]
+
+
+def test_others_are_served_while_a_batch_of_a_source_waits_for_its_next_try(model, rows, tmp_path, monkeypatch):
+    monkeypatch.setattr(ingest_queue, "FIRST_PAUSE", 3_600.0)
+    poisoned, ready = Poisoned(monkeypatch), threading.Event()
+    source = Repeating(rows, lambda number: ready.wait())
+    with running(model, tmp_path / "state.db", sources=[source], late="merge") as server, server.http() as http:
+        ready.set()
+        while server.service.queue.retry_reason is None or server.service.queue.unavailable_reason is not None:
+            pass
+        with server.client(producer="till") as client:
+            for number in range(40):
+                assert client.observe(rows[3 * number : 3 * number + 3], sequence=number).accepted == 3
+        not_ready(http, "repeating: the next batch is tried again")
+    assert poisoned.failures == 1

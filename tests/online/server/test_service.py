@@ -1,6 +1,7 @@
 """The service: ready when it accepts events, and if not, it says why; how it starts and stops."""
 
 import gc
+import socket
 import threading
 
 import httpx
@@ -9,7 +10,9 @@ import pytest
 from tapgnn.errors import JournalError
 from tapgnn.model import load_model
 from tapgnn.online import Engine
+from tapgnn.online.client import NOTHING_TAKEN
 from tapgnn.online.journal.event_batch import EventBatch
+from tapgnn.online.server import serving
 from tapgnn.online.server.service import ServerSettings, Service
 from tapgnn.online.server.serving import address, listen, make_server
 from tapgnn.online.sources.file import FileSource
@@ -42,6 +45,29 @@ def test_stopping_answers_what_was_taken_and_leaves_a_checkpoint(model, rows, tm
     with Engine.open(model, tmp_path / "state.db") as engine:
         assert engine.state_digest() == digest
         assert engine.status()["checkpoint_age"] == 0
+
+
+def test_a_stop_does_not_wait_long_for_the_rest_of_a_body_and_takes_nothing_of_it(
+    model, rows, tmp_path, monkeypatch, caplog
+):
+    monkeypatch.setattr(serving, "GRACE_SECONDS", 0)
+    content = as_lines(rows[:5])
+    fields = f"Host: localhost\r\nContent-Type: {NDJSON}\r\nContent-Length: {len(content)}"
+    head = f"POST /v1/events HTTP/1.1\r\n{fields}\r\n\r\n"
+    with running(model, tmp_path / "state.db") as server:
+        place = httpx.URL(server.url)
+        with socket.create_connection((place.host, place.port)) as connection:
+            connection.sendall(head.encode() + content[:-1])
+            while not any(each.cycle for each in list(server.connections)):
+                pass
+            server.stop()
+            answer = b"".join(iter(lambda: connection.recv(65_536), b"")).decode()
+    assert answer.startswith("HTTP/1.1 503")
+    assert "the server is stopping" in answer
+    assert NOTHING_TAKEN in answer
+    assert not [record for record in caplog.records if record.exc_info]
+    with Engine.open(model, tmp_path / "state.db") as engine:
+        assert engine.status()["accepted"] == 0
 
 
 def test_an_engine_that_cannot_be_opened_stops_the_server(model, tmp_path):

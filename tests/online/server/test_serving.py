@@ -78,6 +78,11 @@ def test_what_cannot_be_served_is_refused_in_one_line(model, tmp_path):
         refusal = tapgnn("serve", model, "--journal", place).refusal
         assert reason in refusal
         assert "secret" not in refusal
+    process = started("serve", model, "--journal", "postgresql://127.0.0.1:1/none", "--port", 0)
+    (*_, said) = process.communicate(timeout=600)[1].splitlines()
+    assert process.returncode == 2
+    assert "PostgreSQL cannot be reached" in said
+    assert said.endswith("a running server reconnects by itself, and anything else is started again")
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

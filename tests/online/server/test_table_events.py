@@ -2,6 +2,7 @@
 
 import json
 import threading
+from itertools import product
 
 import numpy as np
 import polars as pl
@@ -12,7 +13,7 @@ from tapgnn.errors import ServerError
 from tapgnn.online import Engine
 from tapgnn.online.replay import EngineTarget, ServerTarget, Tally, replay
 from tapgnn.online.sources.file import FileSource
-from tests.online.payments import SCHEMA_OF_PAYMENTS, as_arrow, as_json, as_lines, payments
+from tests.online.payments import SCHEMA_OF_PAYMENTS, arrow_bytes, as_arrow, as_json, as_lines, payments
 from tests.online.server.running import ARROW, JSON, NDJSON, running, send
 
 FORMS = {JSON: as_json, NDJSON: as_lines, ARROW: as_arrow}
@@ -50,6 +51,19 @@ def test_iso_times_and_gaps_are_understood_in_every_form(server):
         answer = http_post(server, form([{**row, "timestamp": f"2026-03-01T12:00:0{number}Z"}]), kind)
         assert answer.status_code == 200, answer.text
     assert server.engine.status()["newest"] == 1_772_366_402.0
+
+
+def test_an_instant_of_arrow_is_the_same_in_every_unit_and_time_zone(server):
+    import pyarrow as pa
+
+    moment = pa.array([1_772_366_402]).cast(pa.timestamp("s"))
+    for unit, zone in product(("s", "ms", "us", "ns"), (None, "UTC", "Europe/Berlin", "+02:00", "Mars/Base")):
+        times = moment.cast(pa.timestamp(unit)).view(pa.timestamp(unit, zone))
+        for column in (times, times.dictionary_encode()):
+            table = pa.table({"card_id": [1], "merchant_id": [1], "timestamp": column})
+            answer = http_post(server, arrow_bytes(table), ARROW)
+            assert answer.status_code == 200, answer.text
+            assert server.engine.status()["newest"] == 1_772_366_402.0
 
 
 def http_post(server, content, kind, path="/v1/events"):
@@ -169,8 +183,6 @@ def test_hostile_values_are_refused_with_the_name_of_the_field_and_nothing_is_lo
 def test_hostile_columns_of_arrow_are_refused_with_the_name_of_the_column(server):
     import pyarrow as pa
 
-    from tests.online.payments import arrow_bytes
-
     good = {"card_id": [1, 2], "merchant_id": [2, 3], "timestamp": [AFTER, AFTER + 1]}
     cases = {
         "amount": [
@@ -182,7 +194,16 @@ def test_hostile_columns_of_arrow_are_refused_with_the_name_of_the_column(server
         "channel": [pa.array(["x" * 1001, "y"]), pa.array([[1], [2]])],
         "online": [pa.array([0, 2]), pa.array(["true", "false"])],
         "card_id": [pa.array([1.5, 2.5]), pa.array([1, None]), pa.array(["", "a"])],
-        "timestamp": [pa.array(["soon", "later"]), pa.array([1.0, None]), pa.array([True, False])],
+        "timestamp": [
+            pa.array(["soon", "later"]),
+            pa.array([1.0, None]),
+            pa.array([True, False]),
+            pa.array([0, 2**62]).cast(pa.timestamp("s")),
+            pa.array([0, -(2**62)]).cast(pa.timestamp("ms", "Europe/Berlin")),
+            pa.array([0, 86_400_000 * 2**36]).view(pa.date64()),
+            pa.array([0, 2**31 - 1], pa.int32()).cast(pa.date32()),
+            pa.DictionaryArray.from_arrays(pa.array([0, 0]), pa.array([2**62]).cast(pa.timestamp("s"))),
+        ],
         "price": [pa.array([1, 2])],
     }
     before = server.engine.state_digest()
@@ -191,6 +212,8 @@ def test_hostile_columns_of_arrow_are_refused_with_the_name_of_the_column(server
             answer = http_post(server, arrow_bytes(pa.table({**good, name: column})), ARROW)
             assert answer.status_code == 422, (name, column, answer.text)
             assert name in answer.json()["detail"], answer.text
+    number = pa.Array.from_buffers(pa.decimal128(5, 2**31 - 1), 2, [None, pa.py_buffer(bytes(32))])
+    assert http_post(server, arrow_bytes(pa.table({**good, "amount": number})), ARROW).status_code == 400
     assert server.engine.state_digest() == before
 
 

@@ -67,7 +67,7 @@ def test_a_lifetime_that_is_none_is_refused(text, tmp_path):
 
 
 def test_a_lifetime_beyond_the_calendar_is_refused(tmp_path):
-    assert "so long" in tapgnn("token", "new", "--file", tmp_path / "t.json", "--expires", "9000y").refusal
+    assert "that long" in tapgnn("token", "new", "--file", tmp_path / "t.json", "--expires", "9000y").refusal
 
 
 @pytest.mark.parametrize(

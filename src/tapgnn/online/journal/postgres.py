@@ -55,8 +55,8 @@ class PostgresJournal(Journal):
         psycopg.errors.LockNotAvailable: IN_USE,
         psycopg.errors.DiskFull: "{name}: the server's disk is full at position {head}; nothing was written, make room "
         "and try again",
-        psycopg.OperationalError: "{name}: the server cannot be reached, or the connection was lost, after position "
-        "{head} ({reason}); recover, or restart, when it is back",
+        psycopg.OperationalError: "{name}: PostgreSQL cannot be reached, or the connection was lost, after position "
+        "{head} ({reason}); when it is back, a running server reconnects by itself, and anything else is started again",
         psycopg.Error: "{name}: PostgreSQL refused a statement after position {head} ({reason})",
     }
 

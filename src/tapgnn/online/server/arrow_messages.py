@@ -15,7 +15,7 @@ from struct import unpack_from
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from tapgnn.online.server.http_errors import HTTPProblemError
+from tapgnn.online.server.http_errors import HTTPProblemError, too_many_events
 
 # More than the metadata of any table that people make: what describes columns becomes far larger objects.
 SCHEMA_BYTES = 1_000_000
@@ -64,9 +64,8 @@ def check_messages(body: bytes, most: int, limit: int) -> pa.Schema:
                 raise HTTPProblemError(413, "the schema of the stream is too large; send only columns of an event")
             schema = pa.ipc.read_schema(message)
             continue
-        content = _Table(message.metadata.to_pybytes(), 0)
-        content = _Table(content.data, unpack_from("<I", content.data, 0)[0])
-        batch = content.table(2)
+        data = message.metadata.to_pybytes()
+        batch = _Table(data, unpack_from("<I", data, 0)[0]).table(2)
         if message.type == "dictionary" and batch is not None:
             if batch.number(2, "<B"):
                 raise HTTPProblemError(422, "the stream has delta dictionaries; send each dictionary whole")
@@ -77,7 +76,7 @@ def check_messages(body: bytes, most: int, limit: int) -> pa.Schema:
             raise pa.ArrowInvalid("a message is empty")
         size += _decoded_size(batch, message.body)
         if rows > most:
-            raise HTTPProblemError(413, f"a request may hold {most:,} events; send several requests")
+            raise too_many_events(most)
         if size > limit:
             raise HTTPProblemError(
                 413, f"the Arrow stream decompresses to more than {limit:,} bytes; send several requests"

@@ -10,6 +10,7 @@ import struct
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.compute as pc  # type: ignore[import-untyped]
 
@@ -46,7 +47,7 @@ class ArrowParser:
             return {name: self._cells(name, known[name], table[name]) for name in table.column_names}
         except EventError:
             raise
-        except (pa.ArrowException, OSError, ValueError, OverflowError, struct.error) as error:
+        except (pa.ArrowException, OSError, ValueError, ArithmeticError, struct.error) as error:
             reason = " ".join(str(error).split())[:200]
             raise HTTPProblemError(400, f"the body is not an Arrow stream of events: {reason}") from None
 
@@ -73,7 +74,7 @@ class ArrowParser:
         if _is_text(kind):
             return _texts(name, column, role in ("src", "dst"))
         if role == "time":
-            return _series(column) if pa.types.is_temporal(kind) else _plain(column, number)
+            return _moments(name, column.cast(kind)) if pa.types.is_temporal(kind) else _plain(column, number)
         if self.rows.schema.columns.get(name) == "number" and number:
             return column.cast(pa.float64(), safe=False).to_numpy()
         return column.to_pylist() if role in ("src", "dst") else _plain(column, number)
@@ -155,7 +156,12 @@ def _plain(column: pa.ChunkedArray, number: bool) -> Any:
     return column.to_numpy() if number and not column.null_count else column.to_pylist()
 
 
-def _series(column: pa.ChunkedArray) -> Any:
-    import polars as pl
-
-    return pl.Series(pl.from_arrow(column))
+def _moments(name: str, column: pa.ChunkedArray) -> pl.Series:
+    """Dates and timestamps, which are within the range of microseconds; the zone of an instant does not matter."""
+    fine, zone = "us", None
+    if pa.types.is_timestamp(column.type):
+        fine, zone = "ns" if column.type.unit == "ns" else "us", column.type.tz and "UTC"
+    try:
+        return pl.Series(pl.from_arrow(column.cast(pa.timestamp(fine, zone))))
+    except pa.ArrowInvalid:
+        raise HTTPProblemError(422, f"column {name} has a time that is out of range; correct it") from None

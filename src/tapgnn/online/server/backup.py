@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -42,7 +42,7 @@ class CopyResponse(StreamingResponse):
 
     def __init__(self, copy: BinaryIO) -> None:
         size = os.fstat(copy.fileno()).st_size
-        super().__init__(_pieces(copy), media_type=COPY, headers={"Content-Length": f"{size}"})
+        super().__init__(iter(partial(copy.read, PIECE), b""), media_type=COPY, headers={"Content-Length": f"{size}"})
         self._copy = copy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -57,8 +57,3 @@ def _copy(engine: Engine) -> BinaryIO:
         return path.open("rb")
     finally:
         path.unlink()
-
-
-def _pieces(copy: BinaryIO) -> Iterator[bytes]:
-    while piece := copy.read(PIECE):
-        yield piece

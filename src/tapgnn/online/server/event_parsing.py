@@ -18,7 +18,7 @@ from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.event_rows import RowReader
 from tapgnn.online.server.arrow_parsing import ArrowParser
 from tapgnn.online.server.event_schema import event_list_schema
-from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body
+from tapgnn.online.server.http_errors import HTTPProblemError, problem_in_body, too_many_events
 from tapgnn.online.server.json_size import check_values
 
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -33,13 +33,10 @@ class EventParser:
         # An event is an object, its fields, and its features; one more field has the body.
         self._values = (most + 1) * (2 + len(rows.fields.known) + len(rows.fields.features or ()))
         self._validator = SchemaValidator(event_list_schema(rows.fields, most))
-        known = rows.fields.known
-        roles = {name: known[name] for name in rows.fields.names}
         # These two have no name in the table, where they are known at all.
-        plain: dict[str, str] = {name: name for name in ("label", "features") if known.get(name) == name}
-        roles |= plain if rows.schema.label is None else {name: name for name in plain if name != "label"}
-        self._names = roles.keys()
-        self._fields = list(roles)
+        plain = ("features",) if rows.schema.label is not None else ("label", "features")
+        unnamed = [name for name in plain if rows.fields.known.get(name) == name]
+        self._names = dict.fromkeys([*rows.fields.names, *unnamed]).keys()
 
     def parse(self, body: bytes, media_type: str) -> EventBatch:
         """The events of a body."""
@@ -60,13 +57,13 @@ class EventParser:
             raise self._problem(error, body, what) from None
         rows = found["events"]
         self._check_names(found, rows)
-        columns = {name: [row.get(name) for row in rows] for name in self._fields}
+        columns = {name: [row.get(name) for row in rows] for name in self._names}
         required = (self.rows.schema.src, self.rows.schema.dst, self.rows.schema.time)
         return {name: cells for name, cells in columns.items() if name in required or cells.count(None) < len(cells)}
 
     def _lines(self, body: bytes) -> dict[str, Any]:
         if body.count(b"\n") > 2 * self.most:
-            raise self._too_many()
+            raise too_many_events(self.most)
         lines = [line for line in body.split(b"\n") if line.strip()]
         columns = self._json(b'{"events":[' + b",".join(lines) + b"]}", "a line")
         count = len(columns[self.rows.schema.time])
@@ -77,15 +74,12 @@ class EventParser:
     def _problem(self, error: ValidationError, body: bytes, what: str) -> HTTPProblemError:
         fault = error.errors(include_input=False, include_url=False, include_context=False)[0]
         if fault["type"] == "too_long" and fault["loc"] == ("events",):
-            return self._too_many()
+            return too_many_events(self.most)
         if fault["type"] == "json_invalid" and ("surrogate" in fault["msg"] or "escape" in fault["msg"]):
             place = _half_surrogate(body)
             if place is not None:
                 return HTTPProblemError(422, f"{place}: half a surrogate pair, which is not valid Unicode")
         return problem_in_body(error, what)
-
-    def _too_many(self) -> HTTPProblemError:
-        return HTTPProblemError(413, f"a request may hold {self.most:,} events; send several requests")
 
     def _check_names(self, body: dict[str, Any], rows: list[dict[str, Any]]) -> None:
         """Refuse fields that no event has."""

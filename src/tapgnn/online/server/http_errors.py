@@ -38,13 +38,18 @@ RETRY_SECONDS = 2
 
 
 class HTTPProblemError(HTTPException):
-    """A request that is refused with a status of 4xx or 503, and why."""
+    """A request that is refused with a status of 4xx or 503, and why; after 503 it may be sent again soon."""
 
     def __init__(
         self, status: int, detail: str, headers: dict[str, str] | None = None, type: str | None = None
     ) -> None:
-        super().__init__(status, detail, headers)
+        super().__init__(status, detail, headers or ({"Retry-After": str(RETRY_SECONDS)} if status == 503 else None))
         self.type = type
+
+
+def too_many_events(most: int) -> HTTPProblemError:
+    """A body with more than `most` events."""
+    return HTTPProblemError(413, f"a request may hold {most:,} events; send several requests")
 
 
 def problem_response(error: Exception) -> Response:
@@ -62,7 +67,7 @@ def problem_from(error: Exception) -> HTTPException:
     library 503, and what nobody expected 500.
     """
     told = error.told("http") if isinstance(error, TapgnnError) else str(error)
-    detail, later = " ".join(told.split()), {"Retry-After": str(RETRY_SECONDS)}
+    detail = " ".join(told.split())
     match error:
         case HTTPException():
             return error
@@ -80,11 +85,11 @@ def problem_from(error: Exception) -> HTTPException:
         case EventError() | QueryError() | ConfigError():
             return HTTPProblemError(422, detail)
         case UnavailableError():
-            return HTTPProblemError(503, detail, later, NOTHING_TAKEN)
+            return HTTPProblemError(503, detail, type=NOTHING_TAKEN)
         case OutcomeUnknownError():
-            return HTTPProblemError(503, detail, later, OUTCOME_UNKNOWN)
+            return HTTPProblemError(503, detail, type=OUTCOME_UNKNOWN)
         case TapgnnError():
-            return HTTPProblemError(503, f"the server cannot do this now: {detail}", later)
+            return HTTPProblemError(503, f"the server cannot do this now: {detail}")
     return HTTPProblemError(500, "internal error; see the server log")
 
 

@@ -139,7 +139,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is not HTTP."""
-        self._refuse(400, "this is not a request of HTTP/1.1")
+        self._refuse(400, "this is not an HTTP/1.1 request")
 
     def _is_serving(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -172,8 +172,7 @@ class HttpProtocol(HttpToolsProtocol):
         if self._is_serving() or not (self._in_head or self._complete):
             self.transport.abort()
             return
-        later = {"Retry-After": str(RETRY_SECONDS)} if status == 503 else None
-        answer = problem_response(HTTPProblemError(status, detail, later))
+        answer = problem_response(HTTPProblemError(status, detail))
         fields = [*answer.raw_headers, *((name.encode(), value.encode()) for name, value in HEADERS.items())]
         head = b"".join(b"%s: %s\r\n" % field for field in [*fields, (b"connection", b"close")])
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + bytes(answer.body))

@@ -33,6 +33,7 @@ from starlette.types import Message, Receive, Scope, Send
 from tapgnn.errors import ConfigError
 from tapgnn.online.client import NOTHING_TAKEN
 from tapgnn.online.server.http_errors import RETRY_SECONDS, HTTPProblemError, problem_response
+from tapgnn.online.server.ingest_queue import STOPPING
 from tapgnn.online.server.limits import Limits
 from tapgnn.online.server.tokens import TokenChecker
 from tapgnn.online.server.tracing import RequestSpan, Tracing
@@ -150,7 +151,13 @@ class AccessMiddleware:
         if route.access is None:
             raise HTTPProblemError(403, f"{route.path} declares no scope and is served to nobody")
         if self._tokens is not None and route.access != "open":
-            _check_token(headers, self._tokens, route)
+            kind, _, text = headers.get("authorization", "").partition(" ")
+            found = self._tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
+            if found is None:
+                ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
+                raise HTTPProblemError(401, "a token is needed: send Authorization: Bearer tg_...", ask)
+            if route.access == "write" and found != "write":
+                raise HTTPProblemError(403, f"{route.path} needs a token with scope write; this one may only read")
         body.check(headers)
 
     def _report(
@@ -177,17 +184,6 @@ def _request_id(scope: Scope) -> str:
     """The identity that a request brings, or a new one."""
     given = Headers(scope=scope).get("x-request-id", "")
     return given if REQUEST_ID.fullmatch(given) else uuid4().hex
-
-
-def _check_token(headers: Headers, tokens: TokenChecker, route: ScopedRoute) -> None:
-    """Refuse a request whose token does not have the scope of the route."""
-    kind, _, text = headers.get("authorization", "").partition(" ")
-    found = tokens.scope_of(text.strip()) if kind.lower() == "bearer" else None
-    if found is None:
-        ask = {"WWW-Authenticate": 'Bearer realm="tapgnn"'}
-        raise HTTPProblemError(401, "a token is needed: send Authorization: Bearer tg_...", ask)
-    if route.access == "write" and found != "write":
-        raise HTTPProblemError(403, f"{route.path} needs a token with scope write; this one may only read")
 
 
 def is_loopback(host: str) -> bool:
@@ -248,7 +244,7 @@ class _Body:
         """Count bytes that are kept until the request is answered; refuse it where those of all would be too many."""
         if self._bodies.held + size > self._bodies.most:
             detail = f"{self._bodies.held:,} bytes of other requests are being served; retry in {RETRY_SECONDS} s"
-            raise HTTPProblemError(503, detail, {"Retry-After": str(RETRY_SECONDS)}, NOTHING_TAKEN)
+            raise HTTPProblemError(503, detail, type=NOTHING_TAKEN)
         self._bodies.held += size
         self._held += size
 
@@ -261,6 +257,12 @@ class _Body:
             self.ended = True
             seconds = self._limits.body_seconds
             raise HTTPProblemError(408, f"the rest of the body did not arrive within {seconds:g} s") from None
+        except asyncio.CancelledError:
+            # A stop waits no longer; what comes after the body ends in other ways.
+            if self.ended:
+                raise
+            self.ended = True
+            raise HTTPProblemError(503, STOPPING, type=NOTHING_TAKEN) from None
         self.size += len(message.get("body", b""))
         self.ended = not message.get("more_body", False)
         return message

@@ -13,15 +13,14 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from tapgnn.data.reading.cells import plain_value
 from tapgnn.errors import QueryError
-from tapgnn.events import Events
+from tapgnn.events import Events, Floats
 from tapgnn.model import EventClassifier, FactClassifier, Trace
 from tapgnn.model.features.node_statistics import COUNT, both_roles
 from tapgnn.online.answers import Explanation, RiskExplanation
@@ -35,7 +34,6 @@ from tapgnn.online.explain.risk_explanation import explain_risk
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.vocabulary import Id, Vocabulary
 
-Explained = TypeVar("Explained", Explanation, RiskExplanation)
 ENDS = ("src", "dst")
 MAP_NODES = 300
 MAP_SECONDS = 1.0
@@ -74,16 +72,16 @@ class NodeInsights:
             self._vocabulary = None
             self._follow(live.model.vocabulary)
 
-    def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> Explanation:
+    def explain(self, src: Id, dst: Id, time: float | None, limit: int) -> Explanation | RiskExplanation:
         """Why a link has its score, now or at a later time."""
         ids = self.engine.node_ids
         with self.engine.live() as live:
             when = live.now if time is None else time
             moment = Moment.of(live.model, live.where, ids.src([src])[0], ids.dst([dst])[0], when)
             history = moment.history(*self._windows(live))
-        return self._outside(explain(live.model, moment, history, limit, self.window.names))
+        return self._explained(live, None, moment, history, {}, limit)
 
-    def explain_event(self, batch: EventBatch, limit: int) -> RiskExplanation:
+    def explain_event(self, batch: EventBatch, limit: int) -> Explanation | RiskExplanation:
         """Why the one event of a batch would have its risk if it happened next."""
         with self.engine.live() as live:
             classifier = classifier_of(live.live_state)
@@ -92,50 +90,47 @@ class NodeInsights:
             moment = Moment.of(live.model, live.where, *ends, float(batch.time[0]), features)
             history = moment.history(*self._windows(live))
         cells = {name: plain_value(column[0]) for name, column in batch.columns.items()}
-        return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
+        return self._explained(live, classifier, moment, history, cells, limit)
 
-    def explain_arrival(self, moment: Moment, cells: Mapping[str, Any], limit: int) -> RiskExplanation | Explanation:
+    def explain_arrival(self, moment: Moment, cells: Mapping[str, Any], limit: int) -> Explanation | RiskExplanation:
         """Why an event that arrived had its risk, or its score where there is no classifier."""
         with self.engine.live() as live:
-            classifier = live.live_state.start.classifier
             history = moment.history(*self._windows(live))
-        if classifier is None:
-            return self._outside(explain(live.model, moment, history, limit, self.window.names))
-        return self._outside(self._explain_risk(live, classifier, moment, history, cells, limit))
+        return self._explained(live, live.live_state.start.classifier, moment, history, cells, limit)
 
-    def _windows(self, live: LiveView) -> list[Window]:
-        """The latest events that were absorbed, and then those that are held."""
-        self._follow(live.model.vocabulary)
-        held = (
-            [Window.of(live.model, live.held, live.where, self.window.names)] if isinstance(live.where, Trace) else []
-        )
-        return [self.window, *held]
-
-    def _explain_risk(
+    def _explained(
         self,
         live: LiveView,
-        classifier: EventClassifier,
+        classifier: EventClassifier | None,
         moment: Moment,
         history: Excerpt,
         cells: Mapping[str, Any],
         limit: int,
-    ) -> RiskExplanation:
-        if not isinstance(classifier, FactClassifier):
+    ) -> Explanation | RiskExplanation:
+        """Why a classifier gives this risk, or without one why the link has its score, with the user's own ids."""
+        model, names, own = live.model, self.window.names, self.engine.node_ids.own
+        found: Explanation | RiskExplanation
+        if classifier is None:
+            found = explain(model, moment, history, limit, names)
+        elif isinstance(classifier, FactClassifier):
+            table = live.live_state.start.table
+            found = explain_risk(model, classifier, table, moment, history, cells, limit, names)
+        else:
             raise QueryError(
                 "the classifier was trained with the protocol of the paper, on embeddings that have no parts; "
                 "train one with 'tapgnn fit --classify' to have its risks explained"
             )
-        return explain_risk(
-            live.model, classifier, live.live_state.start.table, moment, history, cells, limit, self.window.names
-        )
-
-    def _outside(self, found: Explained) -> Explained:
-        """An explanation with the user's own ids."""
-        own = self.engine.node_ids.own
         ends = [own([cause.src, cause.dst]) for cause in found.causes]
         causes = [replace(cause, src=one, dst=two) for cause, (one, two) in zip(found.causes, ends, strict=True)]
         src, dst = own([found.src, found.dst])
         return replace(found, src=src, dst=dst, causes=causes)
+
+    def _windows(self, live: LiveView) -> list[Window]:
+        """The latest events that were absorbed, and then those that are held."""
+        self._follow(live.model.vocabulary)
+        if not isinstance(live.where, Trace):
+            return [self.window]
+        return [self.window, Window.of(live.model, live.held, live.where, self.window.names)]
 
     def card(self, node: Id, role: str | None = None, most: int = 50) -> dict[str, Any]:
         """Statistics of a node (of a side, where there are two), its latest events, drift, similar nodes and links."""
@@ -229,14 +224,15 @@ class NodeInsights:
         }
 
 
-class _Frame:
+class _Frame(NamedTuple):
     """The plane of the map: a centre [d], two directions [d, 2], and the scale of each [2]."""
 
-    def __init__(self, centre: NDArray[np.float64], basis: NDArray[np.float64], scale: NDArray[np.float64]) -> None:
-        self.centre, self.basis, self.scale = centre, basis, scale
+    centre: Floats
+    basis: Floats
+    scale: Floats
 
     @classmethod
-    def following(cls, before: _Frame | None, vectors: NDArray[np.float64], haste: float = 0.15) -> _Frame:
+    def following(cls, before: _Frame | None, vectors: Floats, haste: float = 0.15) -> _Frame:
         """The principal plane of the vectors; a step towards it from the plane before, turned as that one is."""
         centre = vectors.mean(axis=0)
         _, _, directions = np.linalg.svd(vectors - centre, full_matrices=False)
@@ -253,7 +249,7 @@ class _Frame:
             scale = (1 - haste) * before.scale + haste * scale
         return cls(centre, basis, scale)
 
-    def places(self, vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    def places(self, vectors: Floats) -> Floats:
         """[n, 2] within about -1 to 1."""
         return np.clip((vectors - self.centre) @ self.basis / self.scale, -1.3, 1.3)
 

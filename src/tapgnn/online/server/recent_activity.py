@@ -89,15 +89,18 @@ class RecentActivity:
         risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
         spent = time.perf_counter() - arrived
         with self._lock:
-            batch, position = events.keeping(self.id_column), outcome.receipt.position
-            self._batches.append(RecentBatch(batch, position, dict(outcome.moments), size, probabilities, risks))
+            kept, position = events.keeping(self.id_column), outcome.receipt.position
+            self._batches.append(RecentBatch(kept, position, dict(outcome.moments), size, probabilities, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:
                 self._kept -= self._batches.popleft().size
             self._bound_moments()
             self.total += size
             self.scored += size if probabilities is not None else 0
-            bucket = self._bucket()
+            second = float(int(self._now()))
+            if not self._pace or self._pace[-1][0] != second:
+                self._pace.append([second, 0.0, 0.0])
+            bucket = self._pace[-1]
             bucket[1] += size
             bucket[2] = max(bucket[2], spent)
             self._latencies["observe"].append(spent)
@@ -167,9 +170,3 @@ class RecentActivity:
             sample = np.array(self._latencies[kind])
         values = (np.percentile(sample, PERCENTILES) * 1e3).tolist() if len(sample) else [None] * len(PERCENTILES)
         return {f"p{percent}": value for percent, value in zip(PERCENTILES, values, strict=True)}
-
-    def _bucket(self) -> list[float]:
-        second = float(int(self._now()))
-        if not self._pace or self._pace[-1][0] != second:
-            self._pace.append([second, 0.0, 0.0])
-        return self._pace[-1]

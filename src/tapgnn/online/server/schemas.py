@@ -14,6 +14,7 @@ from typing_extensions import TypedDict
 
 from tapgnn.online.client import NOTHING_TAKEN, OUTCOME_UNKNOWN
 from tapgnn.online.journal.cell_conversion import ID_LENGTH
+from tapgnn.vocabulary import Id
 
 LARGEST_TIME = 2.0**53
 MOST_QUERIES = 10_000
@@ -44,7 +45,8 @@ Nodes = Annotated[list[NodeId], Field(min_length=1, max_length=MOST_QUERIES)]
 
 Position = Annotated[int, Field(ge=1, le=2**63 - 1)]
 Index = Annotated[int, Field(ge=0, le=2**31 - 1)]
-Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are two kinds of things.")]
+Columns = Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
+Role = Annotated[str | None, Field(description="src or dst, where sources and destinations are of two kinds.")]
 
 
 class RequestBody(BaseModel):
@@ -107,7 +109,7 @@ class ExplainBody(RequestBody):
         QueryTime, Field(description="Of a link. Default: just after the last event that was absorbed.")
     ] = None
     event: Annotated[dict[str, Any], Field(default=None, description="A row of the table, as `/v1/classify` takes it.")]
-    position: Annotated[Position, Field(default=None, description="Of an arrived event, as `/v1/live` has it.")]
+    position: Annotated[Position, Field(default=None, description="Of an event that has arrived, as in `/v1/live`.")]
     index: Annotated[Index, Field(default=None)]
     limit: Annotated[int, Field(ge=1, le=200, description="Past events in the answer.")] = 10
 
@@ -183,7 +185,7 @@ class EmbedResponse(TypedDict):
 class Destination(TypedDict):
     """A node and the score of the link to it."""
 
-    dst: str | int
+    dst: Id
     score: float
     probability: Annotated[float, Field(description="The same as score.", deprecated=True)]
 
@@ -191,7 +193,7 @@ class Destination(TypedDict):
 class RankResponse(TypedDict):
     """The likeliest destinations, best first."""
 
-    src: str | int
+    src: Id
     time: float
     destinations: list[Destination]
 
@@ -199,8 +201,8 @@ class RankResponse(TypedDict):
 class TimedLink(TypedDict):
     """A link at a time."""
 
-    src: str | int
-    dst: str | int
+    src: Id
+    dst: Id
     time: float
 
 
@@ -213,10 +215,10 @@ class RecentEvent(TimedLink):
         float | None,
         Field(description="Predicted probability of the rare label; without a classifier, 1 - score."),
     ]
-    position: Annotated[int, Field(description="Of its batch in the journal.")]
-    index: Annotated[int, Field(description="Its place in the batch.")]
-    explained: Annotated[bool, Field(description="Whether `/v1/explain` can tell why, as of its arrival.")]
-    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
+    position: Annotated[int, Field(description="The position of its batch in the journal.")]
+    index: Annotated[int, Field(description="Its index in the batch.")]
+    explained: Annotated[bool, Field(description="Whether `/v1/explain` can explain its risk at arrival.")]
+    columns: Columns
 
 
 class ActivitySecond(TypedDict):
@@ -246,13 +248,13 @@ class NodeEvent(TimedLink):
     """A past event of a node; drift is 1 - cosine of its embedding after the event with the present one."""
 
     drift: float
-    columns: Annotated[dict[str, Any], Field(description="The columns of the event; null where missing.")]
+    columns: Columns
 
 
 class Neighbour(TypedDict):
     """A node with a similar embedding; similarity is the cosine."""
 
-    node: str | int
+    node: Id
     role: Role
     similarity: float
 
@@ -260,7 +262,7 @@ class Neighbour(TypedDict):
 class NodeResponse(TypedDict):
     """The card of a node."""
 
-    node: str | int
+    node: Id
     role: Role
     time: float
     as_source: int
@@ -273,7 +275,7 @@ class NodeResponse(TypedDict):
 class MapNode(TypedDict):
     """A node on the map."""
 
-    node: str | int
+    node: Id
     role: Role
     x: float
     y: float
@@ -296,12 +298,12 @@ class ModelResponse(TypedDict):
     kernel: str
     layers: int
     width: int
-    features: Annotated[int, Field(description="How long `features` is, for a model of plain features f0, f1, ...")]
+    features: Annotated[int, Field(description="The length of `features`, for a model of plain features f0, f1, ...")]
     event: Annotated[dict[str, Any], Field(description="One event as JSON Schema.")]
     roles: Annotated[dict[str, str | None], Field(description="The column of src, dst, time, label and id.")]
     columns: Annotated[dict[str, str], Field(description="The kind of each other column: number, category, boolean.")]
-    bipartite: Annotated[bool, Field(description="Whether sources and destinations are two kinds of things.")]
-    time_unit: Annotated[str, Field(description="What a time that is a number counts.")]
+    bipartite: Annotated[bool, Field(description="Whether sources and destinations are of two kinds.")]
+    time_unit: Annotated[str, Field(description="The unit of times that are given as numbers.")]
     unit: Annotated[float, Field(description="The time resolution of the model, in the unit of its log.")]
     classifier: bool
     limits: dict[str, int]

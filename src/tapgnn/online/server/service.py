@@ -21,7 +21,7 @@ from tapgnn.online.engine.engine import Engine
 from tapgnn.online.engine.ingest import Outcome, Request
 from tapgnn.online.journal.event_batch import EventBatch
 from tapgnn.online.journal.record import Reached
-from tapgnn.online.server.ingest_queue import IngestQueue
+from tapgnn.online.server.ingest_queue import IngestQueue, growing_pauses
 from tapgnn.online.server.limits import Limits
 from tapgnn.online.server.node_insights import NodeInsights
 from tapgnn.online.server.prometheus_metrics import ServerMetrics
@@ -132,23 +132,31 @@ class Service:
 
         def deliver(batch: EventBatch, reached: Reached) -> None:
             producer, sequence = (None, None) if reached else (name, next(numbers))
-            unknown = False
+            pauses, unknown = growing_pauses(), False
             while not self._stop.is_set():
                 try:
                     if unknown and reached and set(reached) <= {(*key, at) for key, at in engine.offsets().items()}:
+                        self.queue.retried.pop(source.name, None)
                         return
-                    self.queue.submit_and_wait(self.request(batch, producer, sequence, reached), self._stop)
+                    request = self.request(batch, producer, sequence, reached)
+                    self.queue.submit_and_wait(request, source.name, self._stop)
                     return
                 except JournalError as error:
                     unknown = unknown or isinstance(error, OutcomeUnknownError)
+                    self._stop.wait(next(pauses))
                     self.queue.wait_until_available(self._stop)
 
         source.run(deliver, engine.offsets(), self._stop, engine.rows)
         _log.info("source ended", extra={"fields": {"source": source.name}})
 
-    def close(self) -> None:
-        """Stop the sources, drain the queue, checkpoint; where that fails, `failure` says why."""
+    def stop(self) -> None:
+        """Take in nothing more from sources, and for a few seconds what waits in the queue."""
         self._stop.set()
+        self.queue.stop()
+
+    def close(self) -> None:
+        """Stop, wait until that is done, and write a last checkpoint; where that fails, `failure` says why."""
+        self.stop()
         self._followers.shutdown(wait=True)
         self._rewriter.shutdown(wait=True)
         try:
@@ -162,8 +170,8 @@ class Service:
 
     @property
     def unavailable_reason(self) -> str | None:
-        """Why no events are accepted, None while the server is ready."""
-        return self.queue.unavailable_reason if self.failure is None else str(self.failure)
+        """Why events are not accepted, or not those of a source; None while the server is ready."""
+        return self.queue.retry_reason or self.queue.unavailable_reason if self.failure is None else str(self.failure)
 
     @property
     def insights(self) -> NodeInsights:

@@ -1,7 +1,8 @@
 """Running the server: one process, loopback only unless there are tokens, and a clean shutdown.
 
-On SIGTERM and Ctrl-C no new connections are accepted, open requests are answered, the queue is drained, the engine
-writes its last checkpoint, and the process exits with code 0. SIGHUP reloads what can be reloaded: the tokens.
+On SIGTERM and Ctrl-C no new connections are accepted, open requests are answered (a batch for which there is no time
+left with 503), the engine writes its last checkpoint, and the process exits with code 0. SIGHUP reloads what can be
+reloaded: the tokens.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from tapgnn.online.server.http_protocol import LINGERING, limited_protocol
 from tapgnn.online.server.middleware import is_loopback
 from tapgnn.online.server.service import Service
 
-GRACE_SECONDS = 30
+# Seconds for which a stop waits for open requests; the queue has refused what is left in it by then.
+GRACE_SECONDS = 7
 # Files that are open besides connections.
 OTHER_FILES = 200
 
@@ -34,6 +36,19 @@ def check_address(host: str, secured: bool) -> None:
             f"{host} can be reached from other machines, and there are no tokens; make one with 'tapgnn token new "
             "--scope write --file tokens.json' and pass --tokens tokens.json, or listen on 127.0.0.1"
         )
+
+
+class _Server(uvicorn.Server):
+    """Tells the service of a stop before it waits for open requests, which may wait for the service."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop."""
+        self._service.stop()
+        await super().shutdown(sockets)
 
 
 def make_server(service: Service, config: Config) -> uvicorn.Server:
@@ -50,7 +65,7 @@ def make_server(service: Service, config: Config) -> uvicorn.Server:
         timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
-    server = uvicorn.Server(settings)
+    server = _Server(settings, service)
     service.on_failure = lambda: setattr(server, "should_exit", True)
     return server
 

@@ -60,6 +60,26 @@ class TokenEntry:
     created: str
     expires: str | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a field that is not of the form that it has here."""
+        texts: list[Any] = [self.name, self.scope, self.sha256, self.created]
+        if not all(isinstance(text, str) for text in texts) or not isinstance(self.expires, str | None):
+            raise ConfigError("a field of a token is not text; make the token again")
+        name = self.name
+        if not name.isprintable() or not 0 < len(name) <= LONGEST_NAME:
+            raise ConfigError(f"the name of a token has 1 to {LONGEST_NAME} printable characters, not {name[:120]!r}")
+        if self.scope not in SCOPES:
+            raise ConfigError(f"token {name!r} has scope {self.scope[:40]!r}; it is {' or '.join(SCOPES)}")
+        if not re.fullmatch("[0-9a-f]{64}", self.sha256):
+            raise ConfigError(f"the hash of token {name!r} is not 64 hexadecimal digits; make the token again")
+        for time_of in (self.created, self.expires):
+            try:
+                aware = time_of is None or datetime.fromisoformat(time_of).tzinfo is not None
+            except ValueError:
+                aware = False
+            if not aware:
+                raise ConfigError(f"token {name!r} has a time that is not like 2026-03-01T12:00:00Z")
+
     def has_expired(self) -> bool:
         """Whether its time is over."""
         return self.expires is not None and datetime.fromisoformat(self.expires) <= datetime.now(UTC)
@@ -91,8 +111,8 @@ class Tokens:
         try:
             expires = None if lifetime is None else _written(now + lifetime)
         except OverflowError:
-            raise ConfigError("a token cannot live so long; leave out --expires for one without an end") from None
-        entry = _checked(TokenEntry(name, scope, _digest(text), _written(now), expires))
+            raise ConfigError("a token cannot live that long; leave out --expires for one that never expires") from None
+        entry = TokenEntry(name, scope, _digest(text), _written(now), expires)
         self.entries.append(entry)
         return text
 
@@ -134,9 +154,9 @@ class Tokens:
             )
         try:
             found = json.loads(content)
-            entries = [_checked(TokenEntry(**entry)) for entry in found["tokens"]]
+            entries = [TokenEntry(**entry) for entry in found["tokens"]]
             if found["format"] != FORMAT:
-                raise ConfigError("its format is none that this version knows; make the tokens again")
+                raise ConfigError("this version does not know its format; make the tokens again")
             return cls(entries)
         except ConfigError as error:
             raise ConfigError(f"{path}: {error}") from None
@@ -194,28 +214,7 @@ def parse_lifetime(text: str) -> timedelta:
     try:
         return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
     except OverflowError:
-        raise ConfigError(f"--expires {text} is too long; leave it out for a token without an end") from None
-
-
-def _checked(entry: TokenEntry) -> TokenEntry:
-    """An entry whose fields are all of the form that they have here."""
-    texts: list[Any] = [entry.name, entry.scope, entry.sha256, entry.created]
-    if not all(isinstance(text, str) for text in texts) or not isinstance(entry.expires, str | None):
-        raise ConfigError("a field of a token is not text; make the token again")
-    if not entry.name.isprintable() or not 0 < len(entry.name) <= LONGEST_NAME:
-        raise ConfigError(f"the name of a token has 1 to {LONGEST_NAME} printable characters, not {entry.name[:120]!r}")
-    if entry.scope not in SCOPES:
-        raise ConfigError(f"token {entry.name!r} has scope {entry.scope[:40]!r}; it is {' or '.join(SCOPES)}")
-    if not re.fullmatch("[0-9a-f]{64}", entry.sha256):
-        raise ConfigError(f"the hash of token {entry.name!r} is not 64 hexadecimal digits; make the token again")
-    for time_of in (entry.created, entry.expires):
-        try:
-            aware = time_of is None or datetime.fromisoformat(time_of).tzinfo is not None
-        except ValueError:
-            aware = False
-        if not aware:
-            raise ConfigError(f"token {entry.name!r} has a time that is not like 2026-03-01T12:00:00Z")
-    return entry
+        raise ConfigError(f"--expires {text} is too long; leave it out for a token that never expires") from None
 
 
 def _written(time: datetime) -> str:

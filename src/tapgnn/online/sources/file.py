@@ -15,7 +15,7 @@ import os
 import select
 import threading
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -45,10 +45,7 @@ class FileSource:
             raise DataError(
                 f"{path}: the name ends in none of {', '.join(FORMATS)}; pass a file with one of these extensions"
             )
-        self._parser: Callable[[RowReader], LineParser] = lambda rows: LineParser(
-            self.path.name, found, rows, skip_bad_rows
-        )
-        self._pause = pause
+        self._format, self._skip, self._pause = found, skip_bad_rows, pause
         self.lag: int | None = None
 
     def run(self, deliver: Deliver, offsets: Offsets, stop: threading.Event, rows: RowReader) -> None:
@@ -56,7 +53,7 @@ class FileSource:
         known = dict(offsets)
         for renamed in self._renamed(known):
             with renamed:
-                self._follow(renamed, self._parser(rows), deliver, known, stop, to_end=True)
+                self._follow(renamed, rows, deliver, known, stop, to_end=True)
         while not stop.is_set():
             try:
                 stream = open(self.path, "rb")  # noqa: SIM115
@@ -66,18 +63,19 @@ class FileSource:
             except OSError as error:
                 raise DataError(f"{self.path} cannot be read ({error.strerror}); check the file") from None
             with stream:
-                self._follow(stream, self._parser(rows), deliver, known, stop)
+                self._follow(stream, rows, deliver, known, stop)
 
     def _follow(
         self,
         stream: BinaryIO,
-        parser: LineParser,
+        rows: RowReader,
         deliver: Deliver,
         known: dict[tuple[str, int], int],
         stop: threading.Event,
         to_end: bool = False,
     ) -> None:
         """Read one file until it is replaced or written anew, or to its end."""
+        parser = LineParser(self.path.name, self._format, rows, self._skip)
         start = self._start(stream, parser, stop)
         if start is None:
             return
@@ -195,8 +193,8 @@ class _Place:
 
     def move_to(self, stream: BinaryIO, at: int) -> None:
         """Go on at a later byte."""
-        stream.seek(self.at)
-        self.line += _count_lines(stream, at - self.at)
+        for start in range(self.at, at, BLOCK):
+            self.line += os.pread(stream.fileno(), min(BLOCK, at - start), start).count(b"\n")
         self.at, self.before = at, _bytes_before(stream, at)
 
 
@@ -272,12 +270,3 @@ class StreamSource:
             return bool(select.select([self._stream.fileno()], [], [], 0.2)[0])
         except (OSError, ValueError):
             return True  # not a stream of the operating system: reading it never blocks
-
-
-def _count_lines(stream: BinaryIO, size: int) -> int:
-    """The number of line ends in the next bytes, which are skipped."""
-    count = 0
-    while size > 0 and (block := stream.read(min(BLOCK, size))):
-        count += block.count(b"\n")
-        size -= len(block)
-    return count

@@ -79,22 +79,16 @@ class KafkaSource:
         while not stop.is_set():
             if not next_offset.keys() >= set(found):
                 next_offset |= {part: offsets.get((self.name, part)) for part in found if part not in next_offset}
-                parsers = {part: parsers.get(part) or self._parser(part, rows) for part in next_offset}
-                self._assign(consumer, next_offset)
+                for part in next_offset.keys() - parsers:
+                    parsers[part] = LineParser(f"{self.topic}[{part}]", "jsonl", rows, self._skip, "offset")
+                # What was prefetched is fetched again.
+                consumer.assign([
+                    self._kafka.TopicPartition(self.topic, part, self._kafka.OFFSET_BEGINNING if at is None else at)
+                    for part, at in next_offset.items()
+                ])  # fmt: skip
             self._poll(consumer, parsers, next_offset, deliver)
             if monotonic() >= due:
                 found, due = self._partitions_now(consumer, found), monotonic() + self._refresh
-
-    def _parser(self, part: int, rows: RowReader) -> LineParser:
-        return LineParser(f"{self.topic}[{part}]", "jsonl", rows, self._skip, "offset")
-
-    def _assign(self, consumer: Any, next_offset: dict[int, int | None]) -> None:
-        """Read these partitions from these offsets; what was prefetched is fetched again."""
-        kafka = self._kafka
-        consumer.assign([
-            kafka.TopicPartition(self.topic, part, kafka.OFFSET_BEGINNING if at is None else at)
-            for part, at in next_offset.items()
-        ])  # fmt: skip
 
     def _partitions_now(self, consumer: Any, known: list[int]) -> list[int]:
         """The partitions of the topic; those known already, where the broker does not answer at the moment."""
