@@ -13,6 +13,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tapgnn.evaluation.revisions import is_older
 from tapgnn.experiments.tables import ResultTable
 from tapgnn.file_integrity import write_atomically
 
@@ -56,7 +57,9 @@ class Experiment:
         threads = " or ".join(versions["threads"])
         span = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         time = f"{hours(self.values['seconds'])} of one process in all, {threads} thread{'s' * (threads != '1')}"
-        return f"`tapgnn reproduce {self.name}`: {self.values['runs']:,} runs, {span}, {time}; {libraries}."
+        about = f"`tapgnn reproduce {self.name}`: {self.values['runs']:,} runs, {span}, {time}; {libraries}."
+        older = [method for method, revisions in self.values["revisions"].items() if is_older(revisions)]
+        return f"{about} Of older code, whose results may differ: {', '.join(older)}." if older else about
 
 
 class Benchmark:

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from tapgnn.baselines import METHODS, Method
+from tapgnn.baselines import METHODS, TRIVIAL, WINDOWED, Method, make_baseline
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.subprocess_run import peak_mb
 from tapgnn.data.datasets.tgb_negatives import Negatives
@@ -36,14 +36,11 @@ from tapgnn.evaluation.batches import Batches
 from tapgnn.evaluation.protocols import Protocol, ProtocolName, find_protocol
 from tapgnn.evaluation.questions import (
     NAME,
-    TRIVIAL,
-    WINDOWED,
     Assessment,
     EmbeddingSample,
     Questions,
     Results,
     TrainedModel,
-    make_baseline,
     measure,
     sample_embeddings,
 )

@@ -22,7 +22,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tapgnn.baselines import METHODS, EdgeBank, Method
+from tapgnn.baselines import TRIVIAL, Method, make_baseline
 from tapgnn.baselines.lag import replay_with_lag
 from tapgnn.baselines.method import Details, StreamClock
 from tapgnn.data.fitted_schema import FittedSchema
@@ -36,19 +36,6 @@ from tapgnn.model import Model, State
 from tapgnn.training.stream_scoring import rank_along, rank_candidates, represent_along, score_along
 
 NAME = "tapgnn"
-WINDOWED = "edgebank-window"
-TRIVIAL = (
-    "recency",
-    "recency-destination",
-    "popularity",
-    "edgebank",
-    WINDOWED,
-    "pair-recency",
-    "pair-recency-both",
-    "pair-count",
-    "pair-then-node",
-    "local-global",
-)
 
 
 @dataclass(frozen=True)
@@ -262,11 +249,6 @@ class TrainedModel(Method):
     def _rows(self, rows: Ints) -> Ints:
         """-1 where the vocabulary has no such row."""
         return np.where(rows < len(self.model.vocabulary), rows, -1)
-
-
-def make_baseline(name: str, seed: int, window: float = 1.0) -> Method:
-    """A new method by its name; `window` is that of windowed EdgeBank."""
-    return EdgeBank(window) if name == WINDOWED else METHODS[name](seed=seed)
 
 
 def measure_trained(
