@@ -132,7 +132,7 @@ def compare(
         "settings": resolved,
         "seeds": sorted({run.seed for run in found}),
         "interrupted": interrupted,
-        "versions": {**versions(), "threads": str(threads)},
+        "versions": versions(threads),
         "data": data,
     }
 

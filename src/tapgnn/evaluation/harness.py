@@ -213,8 +213,16 @@ def evaluate(
     split, names = rules.split(events), (NAME, *TRIVIAL)
     given = given_to(rules, split, negatives, test)
     assessments = partial(FORMS[rules.form], split, rules, lag=lag, test=test, **given)
-    runs, interrupted = _run_all(assessments, names, range(estimator.seed, estimator.seed + seeds), run)
-    complete = min(len(runs.get(name, [])) for name in names)
+    runs: dict[str, list[Run]] = {name: [] for name in names}
+    interrupted = False
+    try:
+        for seed in range(estimator.seed, estimator.seed + seeds):
+            questions = assessments(seed=seed)
+            for name in names:
+                runs[name].append({"seed": seed, **run(name, questions)})
+    except KeyboardInterrupt:
+        interrupted = True
+    complete = min(map(len, runs.values()))
     if not complete:
         raise KeyboardInterrupt
     rows = {name: averages(runs[name][:complete]) for name in names}
@@ -247,23 +255,6 @@ def _classification(
     runs = [{"seed": seed, **each.metrics()} for seed, each in zip(seeds, found, strict=True)]
     first = found[0]
     return {"protocol": first.protocol, **averages(runs), **first.counts, "baselines": dict(references), "runs": runs}
-
-
-def _run_all(
-    assessments: Callable[..., Assessment], names: Sequence[str], seeds: range, run: Callable[[str, Assessment], Run]
-) -> tuple[dict[str, list[Run]], bool]:
-    """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
-    runs: dict[str, list[Run]] = {}
-    try:
-        for seed in seeds:
-            questions = assessments(seed=seed)
-            for name in names:
-                runs.setdefault(name, []).append({"seed": seed, **run(name, questions)})
-    except KeyboardInterrupt:
-        if not runs:
-            raise
-        return runs, True
-    return runs, False
 
 
 def averages(runs: Sequence[Run]) -> dict[str, float]:

@@ -149,22 +149,12 @@ def ranks(positive: ArrayLike, negative: ArrayLike, among: Bools | None = None) 
     return np.asarray(0.5 * (above + at_least) + 1.0)
 
 
-def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
-    """Mean reciprocal rank of positives [E] among their negatives [E, n]."""
-    return mrr_of(ranks(positive, negative))
-
-
-def mrr_of(places: Floats) -> float:
+def mrr(places: Floats) -> float:
     """Mean reciprocal of ranks [E]."""
     return float((1.0 / places).mean())
 
 
-def hits(positive: ArrayLike, negative: ArrayLike, k: int = 10) -> float:
-    """The share of positives [E] that stand among the first k of themselves and their negatives [E, n]."""
-    return hits_of(ranks(positive, negative), k)
-
-
-def hits_of(places: Floats, k: int) -> float:
+def hits(places: Floats, k: int = 10) -> float:
     """The share of ranks [E] up to k."""
     return float((places <= k).mean())
 

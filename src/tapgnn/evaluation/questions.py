@@ -29,7 +29,7 @@ from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, touches_unseen
 from tapgnn.errors import ConfigError, QueryError
-from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
+from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr, ranks
 from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
 from tapgnn.events import UNLABELLED, Events, Floats, Ints
 from tapgnn.model import Model, State
@@ -150,7 +150,8 @@ class Questions(Assessment):
             found[f"{prefix}ap"] = average_precision(self.labels, both)
         if self.protocol.ranked:
             negatives = scores[-self.size * self.protocol.ranked :].reshape(self.size, -1)
-            found |= {"mrr": mrr(positive, negatives), "hits10": hits(positive, negatives, 10)}
+            places = ranks(positive, negatives)
+            found |= {"mrr": mrr(places), "hits10": hits(places)}
         for name, rows in (("transductive_auc", ~self.unseen), ("inductive_auc", self.unseen)):
             if self.protocol.unseen and rows.any():
                 found[name] = auc(np.repeat([1, 0], rows.sum()), blocks[:2, rows].ravel())

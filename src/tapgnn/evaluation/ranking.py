@@ -22,7 +22,7 @@ from tapgnn.baselines.lag import rank_with_lag
 from tapgnn.data.negatives import rng_for
 from tapgnn.data.splits import Split
 from tapgnn.errors import EventError
-from tapgnn.evaluation.metrics import hits_of, mrr_of, ranks
+from tapgnn.evaluation.metrics import hits, mrr, ranks
 from tapgnn.evaluation.protocols import Protocol
 from tapgnn.evaluation.questions import Assessment, Results, checked
 from tapgnn.events import Bools, Events, Floats, Ints
@@ -55,7 +55,7 @@ class Ranking(Assessment):
             places, own, other = self._rank(method, events, *candidates)
             cost = {"query_ms": 1e3 * (time.perf_counter() - start) / candidates[0].size}
             prefix = "" if part == "test" else "valid_"
-            metrics |= {f"{prefix}mrr": mrr_of(places), f"{prefix}hits10": hits_of(places, 10)}
+            metrics |= {f"{prefix}mrr": mrr(places), f"{prefix}hits10": hits(places)}
         labels, scores = np.repeat([1, 0], len(events)), np.concatenate([own, other])
         return Results(metrics, cost, labels, scores, np.tile(events.time, 2))
 

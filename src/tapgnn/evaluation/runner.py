@@ -157,15 +157,15 @@ def _store(work: Work, run: Run, folder: Path, found: Found, seconds: float, thr
         "revisions": revisions_of(run.method, settings),
         "found": found,
         "seconds": round(seconds, 1),
-        "versions": {**versions(), "threads": str(threads)},
+        "versions": versions(threads),
     }
     write_atomically(folder / run.place, json.dumps(values, indent=1) + "\n")
 
 
-def versions() -> dict[str, str]:
-    """The versions of the libraries, and the number of threads."""
+def versions(threads: int | None = None) -> dict[str, str]:
+    """The versions of the libraries, and the number of threads: by default, that of this process."""
     from tapgnn import __version__
 
     libraries = {library.__name__: str(library.__version__) for library in (torch, np, numba)}
-    threads = str(thread_count())
-    return {"tapgnn": __version__, **libraries, "python": platform.python_version(), "threads": threads}
+    count = str(thread_count() if threads is None else threads)
+    return {"tapgnn": __version__, **libraries, "python": platform.python_version(), "threads": count}
