@@ -3,7 +3,7 @@
     auc                 P(score of a positive > score of a negative) + P(equal) / 2
     average precision   sum over thresholds of (recall gained) * precision, equal scores being one threshold
     rank                1 + (negatives above + negatives at or above) / 2: the mean of the optimistic and the
-                        pessimistic rank, as the Temporal Graph Benchmark has it; MRR and hits@k follow from it
+                        pessimistic rank, as in the Temporal Graph Benchmark; MRR and hits@k follow from it
     log-loss            log(1 + exp(-logit)) of a positive, log(1 + exp(logit)) of a negative
     alert budget        precision and recall where the highest scores alone, a share of all, raise an alert
     calibration error   sum over bins of (share of the bin) * |mean probability - share of positives|

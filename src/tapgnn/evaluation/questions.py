@@ -59,7 +59,7 @@ class Results:
 class Assessment(ABC):
     """How the methods of one seed are tested: parts of a split, rules, and how stale the history of a query may be.
 
-    `drawn_by_seed`: whether another seed has other questions; else it alone changes no metric of a rule without chance.
+    `drawn_by_seed`: whether the questions depend on the seed; else a deterministic rule has the same metrics for all.
     """
 
     drawn_by_seed: ClassVar[bool] = False

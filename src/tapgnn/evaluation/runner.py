@@ -1,8 +1,8 @@
 """Runner: runs of methods, several at a time, each kept in a file of its own as soon as it has finished.
 
 A run is one training or measurement, done in a process of its own. A stored run is done again only where its file is
-missing, failed, or is of other settings: what was killed anywhere goes on where it was. One of older code
-(`revisions`) counts until it is done again on request. Files are written whole or not at all. `tapgnn compare` and
+missing, failed, or is of other settings, so that work resumes wherever it was killed. One of older code (`revisions`)
+counts until it is repeated on request. Files are written whole or not at all. `tapgnn compare` and
 `tapgnn reproduce` both work this way.
 """
 
@@ -46,7 +46,7 @@ class Run:
 
 
 class Work(Protocol):
-    """What is done in a run, in a process of its own, and all that decides its outcome beside the run and the code."""
+    """What a run does, in a process of its own, and the settings that determine its outcome."""
 
     def perform(self, run: Run, /) -> dict[str, Any]:
         """What a run finds, as plain values."""
@@ -149,7 +149,7 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def _store(work: Work, run: Run, folder: Path, found: Found, seconds: float, threads: int) -> None:
-    """Keep what a run found, with all that decided it."""
+    """Store what a run found, with everything that determined it."""
     settings = work.settings(run)
     values = {
         **asdict(run),
