@@ -83,8 +83,7 @@ def perform(run: Run) -> dict[str, Any]:
     split = with_dense_features(split_strict(read_log(run)))
     log = split.train.append(split.valid)
     before = log.slice(0, int(len(log) * float(value))) if varied == "size" else log
-    later = FittedSchema.fit(log, None).encode(split.test)
-    encoded = FittedSchema.fit(log, None).encode(before)
+    later, encoded = map(FittedSchema.fit(log).encode, (split.test, before))
     torch.manual_seed(run.seed)
     paper = live_model("paper", encoded, kernel="attention", width=WIDTH, layers=layers)
     default = live_model("adaptive", encoded, layers=layers)
@@ -92,7 +91,6 @@ def perform(run: Run) -> dict[str, Any]:
     with torch.enable_grad():
         tgat.fit(before.slice(0, 400), before.slice(400, 600))
     tgat.observe(before.slice(400, len(before)))
-
     jobs = {
         "tgat": lambda plain, own: score_and_absorb(tgat, plain),
         "paper": lambda plain, own: score_and_absorb(paper, own),
