@@ -57,8 +57,6 @@ NAMES = (NAME, *METHODS, WINDOWED)
 # Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
 NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
-
-Run = dict[str, Any]
 Maker = Callable[[str, int], Method]
 SeedListener = Callable[[int, TrainingProgress], None]
 
@@ -142,7 +140,7 @@ class Evaluation:
         return table(f"protocol {found['protocol']}, seeds {found['seeds']}", ["method", *names], rows)
 
 
-def measured(make: Maker, name: str, questions: Assessment) -> Run:
+def measured(make: Maker, name: str, questions: Assessment) -> dict[str, Any]:
     """The work of a subprocess: build the method, measure it, and add its memory."""
     method = make(name, questions.seed)
     before = peak_mb()
@@ -183,7 +181,7 @@ def evaluate(
     samples: list[EmbeddingSample] = []
     configs: list[dict[str, Any]] = []
 
-    def run(name: str, questions: Assessment) -> Run:
+    def run(name: str, questions: Assessment) -> dict[str, Any]:
         if name != NAME and name in first and not questions.drawn_by_seed:
             return first[name].metrics
         seed = questions.seed
@@ -213,7 +211,7 @@ def evaluate(
     split, names = rules.split(events), (NAME, *TRIVIAL)
     given = given_to(rules, split, negatives, test)
     assessments = partial(FORMS[rules.form], split, rules, lag=lag, test=test, **given)
-    runs: dict[str, list[Run]] = {name: [] for name in names}
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
     interrupted = False
     try:
         for seed in range(estimator.seed, estimator.seed + seeds):
@@ -257,7 +255,7 @@ def _classification(
     return {"protocol": first.protocol, **averages(runs), **first.counts, "baselines": dict(references), "runs": runs}
 
 
-def averages(runs: Sequence[Run]) -> dict[str, float]:
+def averages(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean and standard deviation of every metric (0 for a single run), mean of every cost, maximum of the memory."""
     row: dict[str, float] = {}
     for name in runs[0]:
