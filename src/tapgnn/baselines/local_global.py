@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapgnn.baselines.trivial import History, KeyHistory, Keys, destination, directed_pair
+from tapgnn.baselines.trivial import KeyHistory, Keys, Occurrences, destination, directed_pair
 from tapgnn.events import Floats, Ints
 
 TIE = 1e-12
@@ -36,7 +36,7 @@ class LocalGlobal(KeyHistory):
     def __init__(self) -> None:
         super().__init__(Keys(directed_pair), Keys(destination))
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         local, anywhere = (_strength(time, *found) for found in history)
         return np.where(local > 0.0, 1.0 + local, anywhere)
 

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tapgnn.data.datasets.tgb_negatives import Negatives
+from tapgnn.data.datasets.tgb_negatives import BoardNegatives
 from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
@@ -82,7 +82,7 @@ def compare(
     listener: Listener | None = None,
     make: Maker | None = None,
     schema: Schema | None = None,
-    negatives: Negatives | None = None,
+    negatives: BoardNegatives | None = None,
 ) -> dict[str, Any]:
     """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
 

@@ -25,7 +25,7 @@ import numpy as np
 from tapgnn.baselines import METHODS, TRIVIAL, WINDOWED, Method, make_baseline
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.subprocess_run import peak_mb
-from tapgnn.data.datasets.tgb_negatives import Negatives
+from tapgnn.data.datasets.tgb_negatives import BoardNegatives
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.node_table import NodeTable
 from tapgnn.data.schema import Schema
@@ -89,7 +89,7 @@ class TAPGNNMethod(TrainedModel):
         return {"kept_epoch": history.best_epoch, f"selection_{self.estimator.select}": history.best}
 
 
-def given_to(rules: Protocol, split: Split, negatives: Negatives | None, test: bool = True) -> dict[str, Any]:
+def given_to(rules: Protocol, split: Split, negatives: BoardNegatives | None, test: bool = True) -> dict[str, Any]:
     """What an assessment gets of the negatives of a board: those of its parts."""
     if negatives is None:
         return {}
@@ -159,7 +159,7 @@ def evaluate(
     lag: int = 0,
     test: bool = True,
     classify: bool = False,
-    negatives: Negatives | None = None,
+    negatives: BoardNegatives | None = None,
 ) -> Evaluation:
     """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods.
 
