@@ -5,7 +5,6 @@ A cure such as 'pass --categorical channel' helps on the command line only; in P
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass
 
 
@@ -23,7 +22,7 @@ class OptionSpelling:
         """
         if self.flags:
             flag = f"--{name.replace('_', '-')}"
-            return f"{flag} {','.join(map(shlex.quote, values))}" if values else flag
+            return f"{flag} {','.join(_quoted(value) for value in values)}" if values else flag
         if not values:
             return f"{name}=True" if name in _SWITCHES else f"{name}=..."
         return f"{name}={list(values) if name in _LISTS else values[0]!r}"
@@ -31,4 +30,12 @@ class OptionSpelling:
 
 _SWITCHES = ("bipartite", "skip_bad_rows")
 _LISTS = ("numeric", "categorical", "boolean", "drop", "features")
+
+
+def _quoted(value: str) -> str:
+    """A value as a shell takes it in one piece."""
+    plain = value and all(mark.isalnum() or mark in "_-./:" for mark in value)
+    return value if plain else "'" + value.replace("'", "'\\''") + "'"
+
+
 COMMAND_LINE, PYTHON = OptionSpelling(flags=True), OptionSpelling(flags=False)
