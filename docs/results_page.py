@@ -9,10 +9,13 @@ import json
 import re
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from tapgnn.evaluation.revisions import is_older
+from tapgnn.experiments import find_experiment
 from tapgnn.experiments.tables import ResultTable
 from tapgnn.file_integrity import write_atomically
 
@@ -20,15 +23,26 @@ DOCS = Path(__file__).resolve().parent
 RESULTS, PAGE, TEMPLATE = DOCS.parent / "results", DOCS / "results.md", "results.md.jinja"
 
 
-class Experiment:
-    """The stored results of an experiment; false where there are none."""
+class Stored:
+    """What a file in results/ holds; false where there is nothing."""
 
     def __init__(self, folder, name):
-        path = folder / name / f"{name}.json"
-        self.name, self.values = name, json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        self.name, path = name, folder / self.folder.format(name) / f"{name}.json"
+        self.values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
     def __bool__(self):
-        return bool(self.values.get("runs"))
+        return bool(self.values.get("runs") or self.values.get("output"))
+
+
+class Experiment(Stored):
+    """The results of an experiment."""
+
+    folder = "{}"
+
+    @property
+    def command(self):
+        """What makes them."""
+        return f"tapgnn reproduce {self.name}" + ("" if find_experiment(self.name).timed else " --processes 2")
 
     def table(self, name=None, without=()):
         """A table as Markdown, without some of its rows."""
@@ -56,18 +70,20 @@ class Experiment:
         threads = " or ".join(versions["threads"])
         span = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
         time = f"{hours(self.values['seconds'])} of one process in all, {threads} thread{'s' * (threads != '1')}"
-        return f"`tapgnn reproduce {self.name}`: {self.values['runs']:,} runs, {span}, {time}; {libraries}."
+        about = f"`tapgnn reproduce {self.name}`: {self.values['runs']:,} runs, {span}, {time}; {libraries}."
+        older = [method for method, revisions in self.values["revisions"].items() if is_older(revisions)]
+        return f"{about} Of older code, whose results may differ: {', '.join(older)}." if older else about
 
 
-class Benchmark:
-    """The stored output of a benchmark; false where there is none."""
+class Benchmark(Stored):
+    """The output of a benchmark."""
 
-    def __init__(self, folder, name):
-        path = folder / "benchmarks" / f"{name}.json"
-        self.values = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    folder = "benchmarks"
 
-    def __bool__(self):
-        return bool(self.values.get("output"))
+    @property
+    def command(self):
+        """What makes it."""
+        return f"python benchmarks/record.py {self.name}"
 
     @property
     def lines(self):
@@ -114,12 +130,18 @@ def render(results=RESULTS):
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    left_out = []
+    left_out = {}
+
+    def stored(kind, name):
+        found = kind(results, name)
+        if not found:
+            left_out[found.command] = name
+        return found
+
     templates.globals |= {
-        "experiment": lambda name: Experiment(results, name),
-        "benchmark": lambda name: Benchmark(results, name),
-        "missing": lambda command: left_out.append(command) or "",
-        "left_out": lambda: left_out,
+        "experiment": partial(stored, Experiment),
+        "benchmark": partial(stored, Benchmark),
+        "left_out": left_out,
         "spread": spread,
         "zip": zip,
     }

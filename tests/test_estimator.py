@@ -15,10 +15,10 @@ from sklearn.model_selection import GridSearchCV, ParameterGrid, TimeSeriesSplit
 from sklearn.pipeline import Pipeline
 
 from tapgnn import TAPGNN, Events
+from tapgnn.baselines import TRIVIAL
 from tapgnn.data import frame_events, frame_schema
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.errors import ConfigError, EventError, LateEventError, ModelFileError, QueryError, StateError
-from tapgnn.evaluation.questions import TRIVIAL
 from tapgnn.model import PRESETS
 
 

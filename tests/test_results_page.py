@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tapgnn.evaluation.revisions import REVISIONS
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -37,6 +39,15 @@ def test_a_changed_number_changes_the_page(tmp_path):
     path.write_text(json.dumps(values))
     assert "0.1235" in page.render(tmp_path / "results")
     assert page.render(tmp_path / "results") != page.render()
+
+
+def test_the_page_names_the_methods_with_runs_of_older_code(tmp_path):
+    shutil.copytree(ROOT / "results", tmp_path / "results", ignore=shutil.ignore_patterns("runs"))
+    path = tmp_path / "results" / "links" / "links.json"
+    values = json.loads(path.read_text())
+    values["revisions"] = {"recency": {"trivial": -1}, "tgn": {"memory": REVISIONS["memory"]}, "jodie": {"memory": -1}}
+    path.write_text(json.dumps(values))
+    assert "Of older code, whose results may differ: recency, jodie.\n" in page.render(tmp_path / "results")
 
 
 def test_sections_without_results_are_left_out_and_their_commands_listed(tmp_path):

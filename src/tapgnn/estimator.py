@@ -1,4 +1,4 @@
-"""TAPGNN: the whole of it behind one object, scikit-learn in spirit.
+"""TAPGNN: training, queries and evaluation behind one object, in the spirit of scikit-learn.
 
     model = TAPGNN().fit(events)                learn; the model then knows all of these events
     model.observe(later)                        the stream moves on
@@ -6,7 +6,7 @@
     model.rank(src, time, k)                    the likeliest destinations
     model.embed(nodes, times)                   z(v,t), at any time
     model.transform(table)                      the representations of both ends just before each event
-    model.evaluate(later)                       how good it is on later events, beside the trivial methods
+    model.evaluate(later)                       its metrics on later events, beside those of the trivial methods
     model.fit_classifier(events)                learn the label; model.classify(later), model.predict_proba(later)
     model.save(folder); TAPGNN.load(folder)
 
@@ -20,9 +20,9 @@ random: 0.9 says 'nine times as likely as a random destination', not 'this will 
 Ids are the user's own; a bare string or integer is one id. Where sources and destinations are of two kinds
 (`Schema.bipartite`), a source is looked up among the sources and a destination among the destinations. A node never
 seen before is a normal case. Times are numbers in the unit of the log, or datetimes where the log has them; without
-times a question is about now, just after the last event. The parameters follow scikit-learn's protocol (`get_params`,
+times, a query is about now, just after the last event. The parameters follow scikit-learn's protocol (`get_params`,
 `set_params`, tags), so that `clone`, a pipeline and a grid search work, but scikit-learn is not imported for it: it
-would take longer to load than most questions take to answer. `score` is a question here, not scikit-learn's default
+would take longer to load than most queries take to answer. `score` is a query here, not scikit-learn's default
 scorer: a search needs a `scoring` of its own.
 """
 
@@ -219,7 +219,7 @@ class TAPGNN(TrainingParameters):
         model = Model(config, events.vocabulary)
         if table.nodes is not None and known is not None:
             model.inputs.features[:] = torch.from_numpy(table.nodes.missing())
-            _describe(model, table, known)
+            _describe(model, table.nodes, table.schema, known)
         training = LinkTraining(model, train, chosen_on, settings)
         if checkpoint is not None and resume:
             described = model.inputs.features.clone()
@@ -285,11 +285,12 @@ class TAPGNN(TrainingParameters):
                 "fit it again with nodes=...",
                 "fit it again with --node-table",
             )
-        _describe(self.model_, self.table_, read_node_table(nodes, self.schema, encoder.id, encoder.kinds))
+        later = read_node_table(nodes, self.schema, encoder.id, encoder.kinds)
+        _describe(self.model_, encoder, self.schema, later)
         return self
 
     def remember(self, events: Any) -> TAPGNN:
-        """Give a loaded model the log of all that it has observed, so that it can answer queries about the past."""
+        """Give a loaded model the log of the events it has observed, so that it can answer queries about the past."""
         events = self._encoded(events)
         end = float(events.time[-1]) if len(events) else -np.inf
         if end != self.state_.clock or len(events) != self.state_.events:
@@ -531,13 +532,11 @@ class TAPGNN(TrainingParameters):
             raise StateError("this model is not fitted; call fit, or TAPGNN.load for a saved one")
 
 
-def _describe(model: Model, table: FittedSchema, nodes: NodeTable) -> None:
+def _describe(model: Model, encoder: NodeEncoder, schema: Schema, nodes: NodeTable) -> None:
     """Give the nodes of a table their features; those that the model does not know yet get a row."""
-    if table.nodes is None:
-        raise QueryError("the model was fitted without a node table")
-    rows = model.vocabulary.add(nodes.internal_ids(table.schema))
+    rows = model.vocabulary.add(nodes.internal_ids(schema))
     last = {row: place for place, row in enumerate(rows.tolist())}
     places = list(last.values())
-    model.inputs.describe(rows[places], table.nodes.features(nodes.columns)[places])
+    model.inputs.describe(rows[places], encoder.features(nodes.columns)[places])
     # The features may be a new tensor now: arrays of the old one must not be read again.
     model.to(model.dtype)

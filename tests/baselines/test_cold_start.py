@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tapgnn.baselines import TRIVIAL, WINDOWED
 from tapgnn.errors import EventError, LateEventError, QueryError
-from tapgnn.evaluation.questions import TRIVIAL, WINDOWED
 from tapgnn.events import Events
 from tests.baselines.samples import EVERY, busy_log, make, parts, queries
 

@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 
 import pytest
 
@@ -47,6 +48,23 @@ def test_a_second_call_does_nothing_again(reproduced, data_folder, monkeypatch):
     assert again.last == outcome.last
     assert {path: path.stat().st_mtime_ns for path in folder.glob("runs/*/*/*.json")} == before
     assert "[1/2] fb-forum, recency" not in again.err
+
+
+def test_runs_of_older_code_are_counted_and_repeated_on_request(reproduced, data_folder, tmp_path, monkeypatch):
+    folder, outcome = reproduced
+    monkeypatch.setenv("TAPGNN_DATA", str(data_folder))
+    shutil.copytree(folder, tmp_path / "quick" / "links")
+    path = tmp_path / "quick" / "links" / "runs/fb-forum/recency/0.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, "revisions": {**values["revisions"], "trivial": -1}}))
+    told = "1 of 2 runs are of older code, whose results may differ; --again repeats them"
+    kept = tapgnn(*WORDS, "--out", tmp_path)
+    assert told in kept.err
+    assert kept.last == outcome.last
+    repeated = tapgnn(*WORDS, "--again", "--out", tmp_path)
+    assert told not in repeated.err
+    assert json.loads(path.read_text())["revisions"] == values["revisions"]
+    assert told not in tapgnn(*WORDS, "--out", tmp_path).err
 
 
 def test_a_data_set_that_is_asked_for_must_be_there_and_others_are_left_out(tmp_path, monkeypatch):

@@ -21,6 +21,7 @@ from tapgnn.evaluation.comparison import chosen_methods, summary
 from tapgnn.evaluation.harness import NAMES, measured
 from tapgnn.evaluation.protocols import PROTOCOLS
 from tapgnn.evaluation.questions import Questions, measure
+from tapgnn.evaluation.revisions import REVISIONS
 from tapgnn.events import events_fingerprint
 
 SMALL = {"width": 8, "epochs": 1, "options": {"sketch_width": 8}}
@@ -243,3 +244,11 @@ def test_a_failed_run_in_the_folder_is_done_again(log, tmp_path):
         heard = []
         compare(log, ["refusing", "recency"], "paper", seeds=1, folder=tmp_path, listener=heard.append, make=make_odd)
     assert {progress.run.method for progress in heard} == {"refusing"}
+
+
+def test_a_run_of_older_code_in_the_folder_is_done_again(log, tmp_path, monkeypatch):
+    started = []
+    for raised in (False, True):
+        monkeypatch.setitem(REVISIONS, "trivial", REVISIONS["trivial"] + raised)
+        compare(log, ["recency"], "paper", seeds=1, folder=tmp_path, listener=started.append)
+    assert [each.found is None for each in started] == [True, False] * 2

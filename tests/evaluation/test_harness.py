@@ -9,7 +9,7 @@ import pytest
 
 import tapgnn.evaluation
 from tapgnn import TAPGNN
-from tapgnn.baselines import METHODS, LocalGlobal, Recency
+from tapgnn.baselines import METHODS, TRIVIAL, LocalGlobal, Recency
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_paper, split_strict
 from tapgnn.errors import ConfigError
@@ -23,7 +23,7 @@ from tapgnn.evaluation.harness import (
 )
 from tapgnn.evaluation.metrics import auc, sigmoid
 from tapgnn.evaluation.protocols import PROTOCOLS
-from tapgnn.evaluation.questions import TRIVIAL, Questions, measure
+from tapgnn.evaluation.questions import Questions, measure
 
 
 @pytest.fixture(scope="module")

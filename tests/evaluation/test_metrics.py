@@ -64,8 +64,8 @@ def test_mrr_and_hits_are_those_of_the_temporal_graph_benchmark(rows: list[tuple
         {"y_pred_pos": positive, "y_pred_neg": negative, "eval_metric": ["mrr", "hits@"]}
     )
     # Theirs is rounded to float32.
-    assert mrr(positive, negative) == pytest.approx(theirs["mrr"], abs=1e-6)
-    assert hits(positive, negative, k) == pytest.approx(theirs[f"hits@{k}"], abs=1e-6)
+    assert mrr(ranks(positive, negative)) == pytest.approx(theirs["mrr"], abs=1e-6)
+    assert hits(ranks(positive, negative), k) == pytest.approx(theirs[f"hits@{k}"], abs=1e-6)
 
 
 @given(ranked)
@@ -146,7 +146,7 @@ def test_scores_that_cannot_be_compared_are_refused() -> None:
     with pytest.raises(QueryError, match="at least one positive"):
         average_precision([0, 0], [0.0, 1.0])
     with pytest.raises(QueryError, match=r"negatives \[E, n\]"):
-        mrr([1.0], [1.0])
+        ranks([1.0], [1.0])
     with pytest.raises(QueryError, match="probabilities from 0 to 1"):
         calibration([0, 1], [-3.0, 3.0])
     with pytest.raises(QueryError, match="one time per query"):

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 from tapgnn import TAPGNN
-from tapgnn.baselines import Method, Recency
+from tapgnn.baselines import TRIVIAL, Method, Recency
 from tapgnn.data.simulation.payment_stream import simulate
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import QueryError
 from tapgnn.evaluation.comparison import summary
 from tapgnn.evaluation.harness import FORMS
 from tapgnn.evaluation.protocols import PROTOCOLS
-from tapgnn.evaluation.questions import TRIVIAL, Questions, measure, measure_trained
+from tapgnn.evaluation.questions import Questions, measure, measure_trained
 
 
 @pytest.fixture(scope="module")

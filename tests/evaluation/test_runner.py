@@ -9,7 +9,9 @@ import sys
 import pytest
 
 from tapgnn.errors import ConfigError
-from tapgnn.evaluation.runner import Run, perform_runs
+from tapgnn.evaluation.revisions import REVISIONS
+from tapgnn.evaluation.runner import Run, older_runs, perform_runs
+from tapgnn.experiments.writing import write_results
 from tests.evaluation.sums import METHODS, SEEDS, experiment
 
 TWO = METHODS[:2]
@@ -82,6 +84,31 @@ def test_a_run_of_other_settings_or_of_a_quick_reproduction_does_not_count(tmp_p
     assert run(tmp_path, runs, other)[0] == runs
     assert [*sums(tmp_path)] == []
     assert run(tmp_path, experiment().runs(["two"], ["plus"], 2, quick=True)[1:])[0] == [Run("two", "plus", 1, True)]
+
+
+def test_a_run_of_older_code_counts_until_it_is_repeated_on_request(tmp_path, monkeypatch):
+    runs, folder = experiment().runs(methods=TWO, seeds=1), tmp_path / "sums"
+    run(folder, runs)
+    monkeypatch.setitem(REVISIONS, "evaluation", REVISIONS["evaluation"] + 1)
+    run(folder, runs[:1], again=True)
+    assert older_runs(experiment(), runs, folder) == runs[1:]
+    write_results(experiment(), tmp_path)
+    revisions = json.loads((folder / "sums.json").read_text())["revisions"]
+    assert revisions == {"plus": {"evaluation": REVISIONS["evaluation"] - 1}, "times": {"evaluation": 0}}
+    assert run(folder, runs) == ([], 0)
+    assert run(folder, runs, again=True) == (runs[1:], 0)
+    assert older_runs(experiment(), runs, folder) == []
+
+
+@pytest.mark.parametrize("older", [True, False])
+def test_a_file_without_revisions_is_of_the_first_code(tmp_path, monkeypatch, older):
+    runs = [Run("two", "plus", 1)]
+    run(tmp_path, runs)
+    values = json.loads((tmp_path / runs[0].place).read_text())
+    del values["revisions"]
+    (tmp_path / runs[0].place).write_text(json.dumps(values))
+    monkeypatch.setitem(REVISIONS, "evaluation", int(older))
+    assert older_runs(experiment(), runs, tmp_path) == runs * older
 
 
 @pytest.mark.parametrize("broken", ["", "{", "[]", '{"found": 3}'])

@@ -5,7 +5,7 @@ import pytest
 
 from tapgnn.baselines.lag import replay_with_lag
 from tapgnn.data.negatives import rng_for, training_sampler
-from tapgnn.evaluation.metrics import auc, average_precision, mrr
+from tapgnn.evaluation.metrics import auc, average_precision, mrr, ranks
 from tapgnn.evaluation.questions import TrainedModel
 from tapgnn.training import validation
 from tapgnn.training.validation import METRICS, RIVALS, Validation
@@ -36,7 +36,7 @@ def test_the_metric_is_that_of_the_test_on_the_validation_events(metric, lag):
     src, time = np.repeat(VALID.src, 1 + count), np.repeat(VALID.time, 1 + count)
     scores = stale_scores(model, src, dst.ravel(), time, lag).reshape(dst.shape)
     labels = np.repeat([1, 0], len(VALID))
-    expected = mrr(scores[:, 0], scores[:, 1:]) if metric == "mrr" else METRIC[metric](labels, scores.T.ravel())
+    expected = mrr(ranks(scores[:, 0], scores[:, 1:])) if metric == "mrr" else METRIC[metric](labels, scores.T.ravel())
     assert Validation(TRAIN, VALID, sampler, metric, 3, lag).measure(model) == pytest.approx(expected, abs=1e-12)
 
 

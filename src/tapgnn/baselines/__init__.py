@@ -16,6 +16,8 @@ from tapgnn.baselines.trivial import EdgeBank, PairCount, PairRecency, PairThenN
 
 __all__ = [
     "METHODS",
+    "TRIVIAL",
+    "WINDOWED",
     "EdgeBank",
     "LocalGlobal",
     "Method",
@@ -24,6 +26,8 @@ __all__ = [
     "PairThenNode",
     "Popularity",
     "Recency",
+    "family_of",
+    "make_baseline",
     "replay",
 ]
 
@@ -39,7 +43,7 @@ def _imported(place: str, **settings: Any) -> Method:
     return method
 
 
-METHODS: dict[str, Callable[..., Method]] = {
+METHODS: dict[str, partial[Method]] = {
     "recency": partial(_deterministic, Recency, role="any"),
     "recency-destination": partial(_deterministic, Recency, role="destination"),
     "popularity": partial(_deterministic, Popularity),
@@ -64,3 +68,35 @@ METHODS: dict[str, Callable[..., Method]] = {
     "tgn": partial(_imported, "memory.tgn:TGN"),
     "dyrep": partial(_imported, "memory.dyrep:DyRep"),
 }
+
+
+# EdgeBank with a window, which is as long as the test period.
+WINDOWED = "edgebank-window"
+TRIVIAL = (
+    "recency",
+    "recency-destination",
+    "popularity",
+    "edgebank",
+    WINDOWED,
+    "pair-recency",
+    "pair-recency-both",
+    "pair-count",
+    "pair-then-node",
+    "local-global",
+)
+
+
+def make_baseline(name: str, seed: int, window: float = 1.0) -> Method:
+    """A new method by its name; `window` is that of windowed EdgeBank."""
+    return EdgeBank(window) if name == WINDOWED else METHODS[name](seed=seed)
+
+
+def family_of(name: str) -> str | None:
+    """What a method is one of: trivial, static, sampled or memory; None for a method that is none of these.
+
+    >>> family_of("recency"), family_of("tgn"), family_of("mine")
+    ('trivial', 'memory', None)
+    """
+    if name in TRIVIAL:
+        return "trivial"
+    return str(METHODS[name].args[0]).partition(".")[0] if name in METHODS else None

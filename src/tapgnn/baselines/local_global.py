@@ -7,8 +7,8 @@ did (F. Cornell, O. Smirnov, G. Zarzar Gandler and L. Cao, "On the Power of Heur
     s(r, p)     = 1 / (1 + log(1 + t - r)) + tie p / (1 + p), and 0 where p = 0
     score       = 1 + s(LR, LP) where u met v before, s(GR, GP) elsewhere
 
-A pair that met comes before all that did not, pairs that met are ranked by LR, the others by GR, and popularity decides
-between equal recencies: tie = 1e-12 is less than what one second makes to an age of a year.
+A pair that met comes before every pair that did not; pairs that met are ranked by LR, the others by GR, and popularity
+decides between equal recencies: tie = 1e-12 is less than what one second makes to an age of a year.
 
 Differences: the paper defines the four heuristics and combines them in several ways; this is the one that its entry on
 tgbl-wiki is named after, as far as the public descriptions tell. It ranks the destinations of one query by the times
@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tapgnn.baselines.trivial import History, KeyHistory, Keys, destination, directed_pair
+from tapgnn.baselines.trivial import KeyHistory, Keys, Occurrences, destination, directed_pair
 from tapgnn.events import Floats, Ints
 
 TIE = 1e-12
@@ -36,7 +36,7 @@ class LocalGlobal(KeyHistory):
     def __init__(self) -> None:
         super().__init__(Keys(directed_pair), Keys(destination))
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         local, anywhere = (_strength(time, *found) for found in history)
         return np.where(local > 0.0, 1.0 + local, anywhere)
 

@@ -26,7 +26,7 @@ from tapgnn.events import Events, Floats, Ints
 
 Role = Literal["any", "destination"]
 # The count [Q] and the latest time [Q] of some keys; the time is -inf where the count is 0.
-History = tuple[Ints, Floats]
+Occurrences = tuple[Ints, Floats]
 
 
 class Keys(NamedTuple):
@@ -68,7 +68,7 @@ class KeyHistory(Method):
         KeyHistory.forget(self)
 
     @abstractmethod
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         """[Q] scores from the history of each key, by kind."""
 
     def fit(self, train: Events, valid: Events) -> None:
@@ -118,7 +118,7 @@ class Recency(KeyHistory):
         self.role = role
         self.name = "recency" if role == "any" else "recency-destination"
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         return history[0][1] - time
 
 
@@ -131,7 +131,7 @@ class Popularity(KeyHistory):
     def __init__(self) -> None:
         super().__init__(Keys(self.of))
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         return history[0][0].astype(np.float64)
 
 
@@ -150,7 +150,7 @@ class EdgeBank(KeyHistory):
         self.window = window
         self.name = "edgebank" if window is None else "edgebank-window"
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         count, latest = history[0]
         start = -np.inf if self.window is None else time - self.window
         return ((count > 0) & (latest >= start)).astype(np.float64)
@@ -164,7 +164,7 @@ class PairRecency(KeyHistory):
         self.both_ways = both_ways
         self.name = "pair-recency-both" if both_ways else "pair-recency"
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         return history[0][1] - time
 
 
@@ -188,7 +188,7 @@ class PairThenNode(KeyHistory):
     def __init__(self) -> None:
         super().__init__(Keys(pair), Keys(destination, both=True))
 
-    def _rate(self, time: Floats, *history: History) -> Floats:
+    def _rate(self, time: Floats, *history: Occurrences) -> Floats:
         (met, when), (_, active) = history
         since = np.where(met > 0, time - when, 1.0)
         return np.where(met > 0, 1.0 / since, active - time)

@@ -20,7 +20,7 @@ from tapgnn.file_integrity import file_sha256
 
 if TYPE_CHECKING:
     from tapgnn.data import ReadReport, Schema
-    from tapgnn.data.datasets.tgb_negatives import Negatives
+    from tapgnn.data.datasets.tgb_negatives import BoardNegatives
     from tapgnn.data.node_table import NodeTable
     from tapgnn.events import Events
 
@@ -56,7 +56,7 @@ class Log:
 
         return UNITS[self.schema.time_unit]
 
-    def board_negatives(self, protocol: str) -> Negatives | None:
+    def board_negatives(self, protocol: str) -> BoardNegatives | None:
         """What its board ranks each event against, where the protocol asks for it and `py-tgb` has the files."""
         from tapgnn.data.datasets.tgb import SAME_EVENTS, is_tgb
         from tapgnn.data.datasets.tgb_negatives import tgb_negatives

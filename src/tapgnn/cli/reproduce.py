@@ -38,6 +38,9 @@ def reproduce(
     datasets: str | None = option("A,B,...", "Data sets, of those of the experiment.", "all"),
     methods: str | None = option("A,B,...", "Methods, of those of the experiment.", "all"),
     seeds: int | None = option("N", "Number of runs of every method, each with its own seed.", "of the experiment"),
+    again: bool = option(
+        "", "Repeat stored runs of older code, whose results may differ.", False, "--again", default=False
+    ),
     quick: bool = option("", "Try it out: one seed, the first events alone.", False, "--quick", default=False),
     processes: int = option("N", "Number of runs at a time; what measures time has one.", default=1),
     threads: int = option(
@@ -50,7 +53,8 @@ def reproduce(
     """Run an experiment of the paper, and write its tables and figures, with the numbers that the paper prints.
 
     Every finished run is kept in a file of its own. A reproduction that was stopped anywhere, by Ctrl-C or worse, goes
-    on where it was when the same command is given again; runs of other settings than today's are done again.
+    on where it was when the same command is given again; runs of other settings than today's are done again. Those of
+    older code count, and are listed, until --again repeats them.
     """
     from tapgnn.experiments import EXPERIMENTS, find_experiment
 
@@ -70,7 +74,7 @@ def reproduce(
         check_folder(out / experiment.name)
     failed, results = 0, {}
     for experiment, runs in plan.items():
-        failures, tables = _perform(experiment, runs, out, processes, threads)
+        failures, tables = _perform(experiment, runs, out, processes, threads, again)
         for table in tables:
             output.show(table.title, shown(table))
         say(f"results in {out / experiment.name}")
@@ -105,18 +109,20 @@ def _runs(
 
 
 def _perform(
-    experiment: Experiment, runs: Sequence[Run], out: Path, processes: int, threads: int
+    experiment: Experiment, runs: Sequence[Run], out: Path, processes: int, threads: int, again: bool
 ) -> tuple[int, list[ResultTable]]:
     """How many runs failed, and the tables of all that is finished, which are written after Ctrl-C, too."""
-    from tapgnn.evaluation.runner import perform_runs
+    from tapgnn.evaluation.runner import older_runs, perform_runs
     from tapgnn.experiments.writing import write_results
 
     if experiment.timed:
         processes = threads = 1
     folder, preload = experiment.folder_of_runs(out), "tapgnn.experiments.link_training"
+    if not again and (older := older_runs(experiment, runs, folder)):
+        say(f"{len(older)} of {len(runs)} runs are of older code, whose results may differ; --again repeats them")
     try:
         with RunScreen(experiment.title, len(runs), words, metrics) as screen:
-            failed = perform_runs(experiment, runs, folder, processes, threads, screen.tell, preload)
+            failed = perform_runs(experiment, runs, folder, processes, threads, screen.tell, preload, again)
     finally:
         tables = write_results(experiment, out)
     return failed, tables

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from tapgnn.data.reading.cells import Cells, plain_value
-from tapgnn.data.reading.reader import ReadOptions, ReadReport, check_options, open_rows, request_of
+from tapgnn.data.reading.reader import ReadOptions, ReadReport, check_options, open_rows
 from tapgnn.data.reading.table_source import RawTable, TableSource, checked_names
 from tapgnn.data.reading.typed_rows import collect
 from tapgnn.data.schema import Schema
@@ -43,9 +43,7 @@ def frame_events(
     unfit = next((name for name in ("format", "header", "skip_bad_rows") if name in options), None)
     if unfit is not None:
         raise TypeError(f"{unfit} is an option for files, not for a table in memory")
-    source = frame_source(table, absent)
-    wording = options.get("wording", PYTHON)
-    return collect(*open_rows(source, request_of(options), options.get("schema"), options, wording))
+    return collect(*open_rows(frame_source(table, absent), options, PYTHON))
 
 
 def frame_schema(table: Any, **options: Unpack[ReadOptions]) -> tuple[Schema, list[str]]:
@@ -53,7 +51,7 @@ def frame_schema(table: Any, **options: Unpack[ReadOptions]) -> tuple[Schema, li
     report = ReadReport()
     options["report"] = report
     check_options(options)
-    open_rows(frame_source(table), request_of(options), None, options, options.get("wording", PYTHON))
+    open_rows(frame_source(table), options, PYTHON)
     return report.schema or Schema(), report.suggestions
 
 

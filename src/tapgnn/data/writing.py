@@ -175,7 +175,10 @@ def _frame(events: Events, file: str, ending: str, schema: Schema) -> pl.DataFra
     if events.labels is not None:
         marks = pl.Series(events.labels)
         known = marks.zip_with(marks != UNLABELLED, pl.Series([None], dtype=pl.Int64))
-        columns.append((schema.label or "label", _label_texts(known, schema)))
+        if schema.label_values is not None:
+            zero, one = schema.label_values
+            known = known.replace_strict({0: zero, 1: one or "fraud"}, return_dtype=pl.String)
+        columns.append((schema.label or "label", known))
     if events.features is not None:
         columns += [
             (f"f{place}", pl.Series(column)) for place, column in enumerate(events.features.T.astype(np.float64))
@@ -186,13 +189,6 @@ def _frame(events: Events, file: str, ending: str, schema: Schema) -> pl.DataFra
     if twice is not None:
         raise DataError(f"{file}: two columns would be named {twice!r}; rename the column, or pass the schema")
     return pl.DataFrame([column.alias(name) for name, column in columns])
-
-
-def _label_texts(marks: pl.Series, schema: Schema) -> pl.Series:
-    if schema.label_values is None:
-        return marks
-    zero, one = schema.label_values
-    return marks.replace_strict({0: zero, 1: one or "fraud"}, return_dtype=pl.String)
 
 
 def _cells(name: str, column: NDArray[Any], file: str, ending: str, schema: Schema) -> pl.Series:

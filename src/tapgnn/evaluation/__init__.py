@@ -1,4 +1,4 @@
-"""Evaluation: how accurate a method is on events that are later than all that it was trained on.
+"""Evaluation: how accurately a method predicts events that are later than those it was trained on.
 
     evaluate(events, estimator)   TAP-GNN alongside the trivial methods
     compare(events, methods)      any of the methods, published and trivial, alongside TAP-GNN

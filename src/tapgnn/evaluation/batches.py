@@ -1,4 +1,4 @@
-"""Batches: every event against negatives that replace both ends, averaged over batches of 200, as DyGLib has it.
+"""Batches: every event against negatives that replace both ends, averaged over batches of 200, as in DyGLib.
 
     transductive   all events of a part          the pairs below are those of the whole log
     inductive      those that touch a node absent from training: a test of its own, with the pairs of these events
@@ -20,6 +20,7 @@ import numpy as np
 
 from tapgnn.baselines import Method
 from tapgnn.baselines.lag import replay_with_lag
+from tapgnn.baselines.trivial import directed_pair
 from tapgnn.data.negatives import NegativeType
 from tapgnn.evaluation.metrics import auc, average_precision
 from tapgnn.evaluation.questions import Assessment, Results, checked
@@ -43,7 +44,7 @@ class BatchNegatives:
         """`observed` is when the events before the part end."""
         self.log, self.rng = log, np.random.default_rng(seed)
         self.sources, self.destinations = np.unique(log.src), np.unique(log.dst)
-        keys, first, which = np.unique(_keys(log.src, log.dst), return_index=True, return_inverse=True)
+        keys, first, which = np.unique(directed_pair(log.src, log.dst), return_index=True, return_inverse=True)
         # Pairs in order of their first event: those that happened up to a time come first.
         order = np.argsort(first, kind="stable")
         self.pairs, self.since = keys[order], log.time[first[order]]
@@ -132,10 +133,6 @@ def areas_by_batch(positive: Floats, negative: Floats) -> dict[str, float]:
         found["ap"].append(average_precision(labels, np.concatenate(both)))
         found["auc"].append(auc(labels, np.concatenate(both)))
     return {key: float(np.mean(values)) for key, values in found.items()}
-
-
-def _keys(src: Ints, dst: Ints) -> Ints:
-    return (src << 32) | dst
 
 
 def _skipping(rng: np.random.Generator, size: int, skipped: Ints, count: int) -> Ints:

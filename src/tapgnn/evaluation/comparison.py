@@ -2,7 +2,7 @@
 
 For every seed all methods get the same questions (`tapgnn.evaluation.questions`), and `measure` treats them alike.
 docs/comparison.md says how each method uses the validation events. The runs are those of `tapgnn.evaluation.runner`:
-with a folder they are stored, and finished ones are not done again.
+with a folder they are stored, and finished ones are not done again, except those of older code.
 
 The training time of a first run includes the compilation of loops. `memory_mb` is the peak resident size of the process
 (ru_maxrss) minus its peak just before the fit, when library and data are loaded. A run that fails, or whose process
@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tapgnn.data.datasets.tgb_negatives import Negatives
+from tapgnn.data.datasets.tgb_negatives import BoardNegatives
 from tapgnn.data.schema import Schema
 from tapgnn.errors import ConfigError
 from tapgnn.estimator import TAPGNN
@@ -82,7 +82,7 @@ def compare(
     listener: Listener | None = None,
     make: Maker | None = None,
     schema: Schema | None = None,
-    negatives: Negatives | None = None,
+    negatives: BoardNegatives | None = None,
 ) -> dict[str, Any]:
     """Run every method under one protocol; metrics and costs by method, with protocol, seeds, versions and data.
 
@@ -132,7 +132,7 @@ def compare(
         "settings": resolved,
         "seeds": sorted({run.seed for run in found}),
         "interrupted": interrupted,
-        "versions": {**versions(), "threads": str(threads)},
+        "versions": versions(threads),
         "data": data,
     }
 
@@ -147,7 +147,7 @@ def _perform(
 ) -> tuple[dict[Run, Found], bool]:
     """What every run found, those that the folder held included, and whether Ctrl-C interrupted the others."""
     place = None if folder is None else Path(folder)
-    found = {run: kept for run in runs if (kept := stored_run(work, run, place)) is not None}
+    found = {run: kept for run in runs if (kept := stored_run(work, run, place, again=True)) is not None}
 
     def tell(progress: Progress) -> None:
         if progress.found is not None:
@@ -156,7 +156,7 @@ def _perform(
             listener(progress)
 
     try:
-        perform_runs(work, runs, place, processes, threads, tell, preload="tapgnn.evaluation.harness")
+        perform_runs(work, runs, place, processes, threads, tell, preload="tapgnn.evaluation.harness", again=True)
     except KeyboardInterrupt:
         if not found:
             raise

@@ -22,10 +22,10 @@ from typing import Any
 
 import numpy as np
 
-from tapgnn.baselines import METHODS, Method
+from tapgnn.baselines import METHODS, TRIVIAL, WINDOWED, Method, make_baseline
 from tapgnn.baselines.method import Details
 from tapgnn.baselines.shared.subprocess_run import peak_mb
-from tapgnn.data.datasets.tgb_negatives import Negatives
+from tapgnn.data.datasets.tgb_negatives import BoardNegatives
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.node_table import NodeTable
 from tapgnn.data.schema import Schema
@@ -36,14 +36,11 @@ from tapgnn.evaluation.batches import Batches
 from tapgnn.evaluation.protocols import Protocol, ProtocolName, find_protocol
 from tapgnn.evaluation.questions import (
     NAME,
-    TRIVIAL,
-    WINDOWED,
     Assessment,
     EmbeddingSample,
     Questions,
     Results,
     TrainedModel,
-    make_baseline,
     measure,
     sample_embeddings,
 )
@@ -60,8 +57,6 @@ NAMES = (NAME, *METHODS, WINDOWED)
 # Costs, and what is not a number to average. Everything else in a run is a metric, averaged with its deviation.
 COSTS = ("train_seconds", "train_cpu_seconds", "query_ms", "memory_mb")
 NOT_AVERAGED = ("seed", "sees_history", "details", "alternatives")
-
-Run = dict[str, Any]
 Maker = Callable[[str, int], Method]
 SeedListener = Callable[[int, TrainingProgress], None]
 
@@ -94,7 +89,7 @@ class TAPGNNMethod(TrainedModel):
         return {"kept_epoch": history.best_epoch, f"selection_{self.estimator.select}": history.best}
 
 
-def given_to(rules: Protocol, split: Split, negatives: Negatives | None, test: bool = True) -> dict[str, Any]:
+def given_to(rules: Protocol, split: Split, negatives: BoardNegatives | None, test: bool = True) -> dict[str, Any]:
     """What an assessment gets of the negatives of a board: those of its parts."""
     if negatives is None:
         return {}
@@ -145,7 +140,7 @@ class Evaluation:
         return table(f"protocol {found['protocol']}, seeds {found['seeds']}", ["method", *names], rows)
 
 
-def measured(make: Maker, name: str, questions: Assessment) -> Run:
+def measured(make: Maker, name: str, questions: Assessment) -> dict[str, Any]:
     """The work of a subprocess: build the method, measure it, and add its memory."""
     method = make(name, questions.seed)
     before = peak_mb()
@@ -164,7 +159,7 @@ def evaluate(
     lag: int = 0,
     test: bool = True,
     classify: bool = False,
-    negatives: Negatives | None = None,
+    negatives: BoardNegatives | None = None,
 ) -> Evaluation:
     """Train and test once per seed; mean and standard deviation of every metric, for the model and trivial methods.
 
@@ -186,7 +181,7 @@ def evaluate(
     samples: list[EmbeddingSample] = []
     configs: list[dict[str, Any]] = []
 
-    def run(name: str, questions: Assessment) -> Run:
+    def run(name: str, questions: Assessment) -> dict[str, Any]:
         if name != NAME and name in first and not questions.drawn_by_seed:
             return first[name].metrics
         seed = questions.seed
@@ -216,8 +211,16 @@ def evaluate(
     split, names = rules.split(events), (NAME, *TRIVIAL)
     given = given_to(rules, split, negatives, test)
     assessments = partial(FORMS[rules.form], split, rules, lag=lag, test=test, **given)
-    runs, interrupted = _run_all(assessments, names, range(estimator.seed, estimator.seed + seeds), run)
-    complete = min(len(runs.get(name, [])) for name in names)
+    runs: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
+    interrupted = False
+    try:
+        for seed in range(estimator.seed, estimator.seed + seeds):
+            questions = assessments(seed=seed)
+            for name in names:
+                runs[name].append({"seed": seed, **run(name, questions)})
+    except KeyboardInterrupt:
+        interrupted = True
+    complete = min(map(len, runs.values()))
     if not complete:
         raise KeyboardInterrupt
     rows = {name: averages(runs[name][:complete]) for name in names}
@@ -252,24 +255,7 @@ def _classification(
     return {"protocol": first.protocol, **averages(runs), **first.counts, "baselines": dict(references), "runs": runs}
 
 
-def _run_all(
-    assessments: Callable[..., Assessment], names: Sequence[str], seeds: range, run: Callable[[str, Assessment], Run]
-) -> tuple[dict[str, list[Run]], bool]:
-    """The runs of every method, seed by seed, and whether Ctrl-C interrupted them; `run` performs one."""
-    runs: dict[str, list[Run]] = {}
-    try:
-        for seed in seeds:
-            questions = assessments(seed=seed)
-            for name in names:
-                runs.setdefault(name, []).append({"seed": seed, **run(name, questions)})
-    except KeyboardInterrupt:
-        if not runs:
-            raise
-        return runs, True
-    return runs, False
-
-
-def averages(runs: Sequence[Run]) -> dict[str, float]:
+def averages(runs: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Mean and standard deviation of every metric (0 for a single run), mean of every cost, maximum of the memory."""
     row: dict[str, float] = {}
     for name in runs[0]:

@@ -3,7 +3,7 @@
     auc                 P(score of a positive > score of a negative) + P(equal) / 2
     average precision   sum over thresholds of (recall gained) * precision, equal scores being one threshold
     rank                1 + (negatives above + negatives at or above) / 2: the mean of the optimistic and the
-                        pessimistic rank, as the Temporal Graph Benchmark has it; MRR and hits@k follow from it
+                        pessimistic rank, as in the Temporal Graph Benchmark; MRR and hits@k follow from it
     log-loss            log(1 + exp(-logit)) of a positive, log(1 + exp(logit)) of a negative
     alert budget        precision and recall where the highest scores alone, a share of all, raise an alert
     calibration error   sum over bins of (share of the bin) * |mean probability - share of positives|
@@ -149,22 +149,12 @@ def ranks(positive: ArrayLike, negative: ArrayLike, among: Bools | None = None) 
     return np.asarray(0.5 * (above + at_least) + 1.0)
 
 
-def mrr(positive: ArrayLike, negative: ArrayLike) -> float:
-    """Mean reciprocal rank of positives [E] among their negatives [E, n]."""
-    return mrr_of(ranks(positive, negative))
-
-
-def mrr_of(places: Floats) -> float:
+def mrr(places: Floats) -> float:
     """Mean reciprocal of ranks [E]."""
     return float((1.0 / places).mean())
 
 
-def hits(positive: ArrayLike, negative: ArrayLike, k: int = 10) -> float:
-    """The share of positives [E] that stand among the first k of themselves and their negatives [E, n]."""
-    return hits_of(ranks(positive, negative), k)
-
-
-def hits_of(places: Floats, k: int) -> float:
+def hits(places: Floats, k: int = 10) -> float:
     """The share of ranks [E] up to k."""
     return float((places <= k).mean())
 

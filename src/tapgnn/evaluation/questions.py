@@ -22,33 +22,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from tapgnn.baselines import METHODS, EdgeBank, Method
+from tapgnn.baselines import TRIVIAL, Method, make_baseline
 from tapgnn.baselines.lag import replay_with_lag
 from tapgnn.baselines.method import Details, StreamClock
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import sample_negatives
 from tapgnn.data.splits import Split, touches_unseen
 from tapgnn.errors import ConfigError, QueryError
-from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr
+from tapgnn.evaluation.metrics import accuracy, auc, average_precision, best_threshold, hits, mrr, ranks
 from tapgnn.evaluation.protocols import PROTOCOLS, Protocol, ProtocolName
 from tapgnn.events import UNLABELLED, Events, Floats, Ints
 from tapgnn.model import Model, State
 from tapgnn.training.stream_scoring import rank_along, rank_candidates, represent_along, score_along
 
 NAME = "tapgnn"
-WINDOWED = "edgebank-window"
-TRIVIAL = (
-    "recency",
-    "recency-destination",
-    "popularity",
-    "edgebank",
-    WINDOWED,
-    "pair-recency",
-    "pair-recency-both",
-    "pair-count",
-    "pair-then-node",
-    "local-global",
-)
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,7 @@ class Results:
 class Assessment(ABC):
     """How the methods of one seed are tested: parts of a split, rules, and how stale the history of a query may be.
 
-    `drawn_by_seed`: whether another seed has other questions; else it alone changes no metric of a rule without chance.
+    `drawn_by_seed`: whether the questions depend on the seed; else a deterministic rule has the same metrics for all.
     """
 
     drawn_by_seed: ClassVar[bool] = False
@@ -163,7 +150,8 @@ class Questions(Assessment):
             found[f"{prefix}ap"] = average_precision(self.labels, both)
         if self.protocol.ranked:
             negatives = scores[-self.size * self.protocol.ranked :].reshape(self.size, -1)
-            found |= {"mrr": mrr(positive, negatives), "hits10": hits(positive, negatives, 10)}
+            places = ranks(positive, negatives)
+            found |= {"mrr": mrr(places), "hits10": hits(places)}
         for name, rows in (("transductive_auc", ~self.unseen), ("inductive_auc", self.unseen)):
             if self.protocol.unseen and rows.any():
                 found[name] = auc(np.repeat([1, 0], rows.sum()), blocks[:2, rows].ravel())
@@ -262,11 +250,6 @@ class TrainedModel(Method):
     def _rows(self, rows: Ints) -> Ints:
         """-1 where the vocabulary has no such row."""
         return np.where(rows < len(self.model.vocabulary), rows, -1)
-
-
-def make_baseline(name: str, seed: int, window: float = 1.0) -> Method:
-    """A new method by its name; `window` is that of windowed EdgeBank."""
-    return EdgeBank(window) if name == WINDOWED else METHODS[name](seed=seed)
 
 
 def measure_trained(

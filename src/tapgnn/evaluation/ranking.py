@@ -1,4 +1,4 @@
-"""Ranking: every event among all possible destinations, as the Temporal Graph Benchmark has it.
+"""Ranking: every event among all possible destinations, as in the Temporal Graph Benchmark.
 
     candidates   all nodes from the least to the greatest destination of the log, by id; where ids are not all integers,
                  the destinations themselves
@@ -22,11 +22,10 @@ from tapgnn.baselines.lag import rank_with_lag
 from tapgnn.data.negatives import rng_for
 from tapgnn.data.splits import Split
 from tapgnn.errors import EventError
-from tapgnn.evaluation.metrics import hits_of, mrr_of, ranks
+from tapgnn.evaluation.metrics import hits, mrr, ranks
 from tapgnn.evaluation.protocols import Protocol
 from tapgnn.evaluation.questions import Assessment, Results, checked
 from tapgnn.events import Bools, Events, Floats, Ints
-from tapgnn.vocabulary import Vocabulary
 
 
 class Ranking(Assessment):
@@ -55,7 +54,7 @@ class Ranking(Assessment):
             places, own, other = self._rank(method, events, *candidates)
             cost = {"query_ms": 1e3 * (time.perf_counter() - start) / candidates[0].size}
             prefix = "" if part == "test" else "valid_"
-            metrics |= {f"{prefix}mrr": mrr_of(places), f"{prefix}hits10": hits_of(places, 10)}
+            metrics |= {f"{prefix}mrr": mrr(places), f"{prefix}hits10": hits(places)}
         labels, scores = np.repeat([1, 0], len(events)), np.concatenate([own, other])
         return Results(metrics, cost, labels, scores, np.tile(events.time, 2))
 
@@ -99,19 +98,14 @@ class Ranking(Assessment):
 def destination_range(split: Split) -> Ints:
     """[C] the rows that may be the destination of an event, ascending; see the module."""
     met = np.unique(np.concatenate([part.dst for part in (split.history, split.valid, split.test)]))
-    ids = integer_ids(split.train.vocabulary)
-    if ids is None:
+    names = list(split.train.vocabulary.ids)
+    if not all(isinstance(name, int) for name in names):
         return met
+    ids = np.array(names, dtype=np.int64)
     found = np.flatnonzero((ids >= ids[met].min()) & (ids <= ids[met].max()))
     if len(found) < 2:
         raise EventError("there is one possible destination only; ranking needs at least two")
     return found
-
-
-def integer_ids(vocabulary: Vocabulary) -> Ints | None:
-    """[N] the ids, where all are integers."""
-    ids = list(vocabulary.ids)
-    return np.array(ids, dtype=np.int64) if all(isinstance(name, int) for name in ids) else None
 
 
 def same_source_and_time(events: Events) -> tuple[Ints, Ints]:

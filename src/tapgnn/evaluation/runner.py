@@ -1,8 +1,9 @@
 """Runner: runs of methods, several at a time, each kept in a file of its own as soon as it has finished.
 
 A run is one training or measurement, done in a process of its own. A stored run is done again only where its file is
-missing, failed, or is of other settings: what was killed anywhere goes on where it was. Files are written whole or not
-at all. `tapgnn compare` and `tapgnn reproduce` both work this way.
+missing, failed, or is of other settings, so that work resumes wherever it was killed. One of older code (`revisions`)
+counts until it is repeated on request. Files are written whole or not at all. `tapgnn compare` and
+`tapgnn reproduce` both work this way.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import torch
 
 from tapgnn.baselines.shared.subprocess_run import SubprocessRun
 from tapgnn.errors import ConfigError
+from tapgnn.evaluation.revisions import is_older, revisions_of, stored_revisions
 from tapgnn.file_integrity import write_atomically
 from tapgnn.threads import thread_count
 
@@ -44,7 +46,7 @@ class Run:
 
 
 class Work(Protocol):
-    """What is done in a run, in a process of its own, and all that decides its outcome beside the run and the code."""
+    """What a run does, in a process of its own, and the settings that determine its outcome."""
 
     def perform(self, run: Run, /) -> dict[str, Any]:
         """What a run finds, as plain values."""
@@ -74,16 +76,18 @@ def perform_runs(
     threads: int = 1,
     listener: Listener | None = None,
     preload: str = __name__,
+    again: bool = False,
 ) -> int:
     """Do the runs that the folder does not hold yet, and store them there; how many of them failed.
 
     Without a folder nothing is stored, and the listener alone gets what is found. `preload` names the module that new
-    processes start with. Ctrl-C ends the runs at work, and keeps the finished ones.
+    processes start with. With `again`, runs of older code are done as well. Ctrl-C ends the runs at work, and keeps
+    the finished ones.
     """
     if processes < 1 or threads < 1:
         raise ConfigError(f"processes and threads must be at least 1, not {processes} and {threads}")
     tell = listener or (lambda progress: None)
-    waiting = [run for run in runs if stored_run(work, run, folder) is None]
+    waiting = [run for run in runs if stored_run(work, run, folder, again) is None]
     done, failed = len(runs) - len(waiting), 0
     at_work: dict[Any, tuple[Run, SubprocessRun, float]] = {}
     try:
@@ -107,16 +111,24 @@ def perform_runs(
     return failed
 
 
-def stored_run(work: Work, run: Run, folder: Path | None) -> Found | None:
-    """What a run found, where its file is there and counts."""
+def stored_run(work: Work, run: Run, folder: Path | None, again: bool = False) -> Found | None:
+    """What a run found, where its file is there and counts; with `again`, one of older code does not."""
     if folder is None:
         return None
     values = read_run(folder / run.place)
     settings = json.loads(json.dumps(work.settings(run)))
     if values.get("settings") != settings or bool(values.get("quick")) != run.quick:
         return None
+    if again and is_older(stored_revisions(values)):
+        return None
     found = values.get("found")
     return found if isinstance(found, dict) and "error" not in found else None
+
+
+def older_runs(work: Work, runs: Sequence[Run], folder: Path) -> list[Run]:
+    """Those of the runs that the folder holds from older code."""
+    held = [run for run in runs if stored_run(work, run, folder) is not None]
+    return [run for run in held if stored_run(work, run, folder, again=True) is None]
 
 
 def runs_in(folder: Path) -> Iterator[Run]:
@@ -137,21 +149,23 @@ def read_run(path: Path) -> dict[str, Any]:
 
 
 def _store(work: Work, run: Run, folder: Path, found: Found, seconds: float, threads: int) -> None:
-    """Keep what a run found, with all that decided it."""
+    """Store what a run found, with everything that determined it."""
+    settings = work.settings(run)
     values = {
         **asdict(run),
-        "settings": work.settings(run),
+        "settings": settings,
+        "revisions": revisions_of(run.method, settings),
         "found": found,
         "seconds": round(seconds, 1),
-        "versions": {**versions(), "threads": str(threads)},
+        "versions": versions(threads),
     }
     write_atomically(folder / run.place, json.dumps(values, indent=1) + "\n")
 
 
-def versions() -> dict[str, str]:
-    """The versions of the libraries, and the number of threads."""
+def versions(threads: int | None = None) -> dict[str, str]:
+    """The versions of the libraries, and the number of threads: by default, that of this process."""
     from tapgnn import __version__
 
     libraries = {library.__name__: str(library.__version__) for library in (torch, np, numba)}
-    threads = str(thread_count())
-    return {"tapgnn": __version__, **libraries, "python": platform.python_version(), "threads": threads}
+    count = str(thread_count() if threads is None else threads)
+    return {"tapgnn": __version__, **libraries, "python": platform.python_version(), "threads": count}

@@ -164,7 +164,8 @@ def sweep(
             # A sampler of its own for each trial, so that a resumed sweep does not repeat what the first one drew.
             study.sampler = optuna.samplers.TPESampler(seed=estimator.seed + done)
             if in_full and not study.get_trials(deepcopy=False, states=(optuna.trial.TrialState.WAITING,)):
-                study.enqueue_trial(next(each for each in space.grid() if each not in _tried(study)))
+                tried = [trial.params for trial in _finished(study)]
+                study.enqueue_trial(next(each for each in space.grid() if each not in tried))
             trial = study.ask(dict(space.values))
             _perform(optuna, study, trial, estimator, (split.train, split.valid), schema)
             ended = _finished(study)
@@ -230,11 +231,6 @@ def _finished(study: Study) -> list[FrozenTrial]:
     """The trials that ended, failed ones with their error included; one that was killed does not count."""
     trials = study.get_trials(deepcopy=False)
     return [trial for trial in trials if trial.state.name in ("COMPLETE", "PRUNED") or "error" in trial.user_attrs]
-
-
-def _tried(study: Study) -> list[dict[str, Any]]:
-    """The settings of the trials that ended."""
-    return [trial.params for trial in _finished(study)]
 
 
 def _plain(trial: FrozenTrial) -> dict[str, Any]:

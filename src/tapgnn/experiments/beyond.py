@@ -6,15 +6,10 @@ f(u, t) + g(v, t) alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from tapgnn.evaluation.questions import NAME
-from tapgnn.experiments.experiment import Experiment, FinishedRun
-from tapgnn.experiments.figures import ResultFigure, lines_figure
-from tapgnn.experiments.link_training import LinkRuns, metric_table
-from tapgnn.experiments.printed import LINK_DATASETS
-from tapgnn.experiments.tables import ResultTable
+from tapgnn.experiments.link_training import LinkRuns, variants_experiment
 
 VARIANTS: dict[str, dict[str, Any]] = {
     "without-kernel": {"kernel": "mean"},
@@ -26,26 +21,4 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without-pair-network": {"options": {"head": "additive"}},
     "without-node-vectors": {"options": {"node_vectors": False}},
 }
-TRAINING = LinkRuns(VARIANTS)
-
-
-def tables(finished: Sequence[FinishedRun]) -> list[ResultTable]:
-    """Test AUC by variant and data set."""
-    return [metric_table(finished, "auc", "beyond", "Parts of the default preset, AUC", LINK_DATASETS)]
-
-
-def figures(finished: Sequence[FinishedRun]) -> list[ResultFigure]:
-    """The same as a line for each variant."""
-    return [lines_figure("beyond", tables(finished)[0])]
-
-
-EXPERIMENT = Experiment(
-    name="beyond",
-    title="Parts of the default preset",
-    datasets=LINK_DATASETS,
-    methods=(NAME, *VARIANTS),
-    perform=TRAINING.perform,
-    tables=tables,
-    figures=figures,
-    settings=TRAINING.settings,
-)
+EXPERIMENT = variants_experiment("beyond", "Parts of the default preset", LinkRuns(VARIANTS), [NAME, *VARIANTS])

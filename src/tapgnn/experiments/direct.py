@@ -15,7 +15,6 @@ import torch
 from tapgnn.baselines.shared.subprocess_run import peak_mb
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.negatives import training_sampler
-from tapgnn.data.splits import Split
 from tapgnn.estimator import TAPGNN
 from tapgnn.evaluation.runner import Run
 from tapgnn.events import Events
@@ -72,7 +71,7 @@ def perform(run: Run) -> dict[str, Any]:
     split = RULES.split(read_log(run))
     parameters = estimator(run)
     settings = parameters.settings()
-    train, valid, test = (FittedSchema.fit(split.train, None).encode(part) for part in _parts(split))
+    train, valid, test = map(FittedSchema.fit(split.train).encode, (split.train, split.valid, split.test))
     kind = DirectModel if run.method == "direct" else Model
     torch.manual_seed(run.seed)
     model = kind(parameters.config().fitted_to(train), train.vocabulary)
@@ -96,10 +95,6 @@ def perform(run: Run) -> dict[str, Any]:
         "us_per_event": 1e6 * history.seconds / history.events,
         "memory_mb": peak_mb() - before,
     }
-
-
-def _parts(split: Split) -> tuple[Events, Events, Events]:
-    return split.train, split.valid, split.test
 
 
 def settings(run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Experiment: a table or figure of the paper as a list of runs, and what is made of their results.
 
-`settings` is all that decides the outcome of a run beside the code; a stored run counts only while its settings are
-those of today (`tapgnn.evaluation.runner`).
+`settings` is everything besides the code that determines the outcome of a run; a stored run counts only while its
+settings are today's (`tapgnn.evaluation.runner`).
 """
 
 from __future__ import annotations

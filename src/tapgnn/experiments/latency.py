@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 import torch
 
+from tapgnn.baselines import Method
 from tapgnn.baselines.sampled.tgat import TGAT
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.splits import split_strict
 from tapgnn.evaluation.harness import with_dense_features
+from tapgnn.evaluation.questions import TrainedModel
 from tapgnn.evaluation.runner import Run
 from tapgnn.events import Events
 from tapgnn.experiments.experiment import Experiment, FinishedRun
@@ -31,7 +33,6 @@ from tapgnn.experiments.link_training import read_log
 from tapgnn.experiments.printed import PRINTED_LATENCY
 from tapgnn.experiments.tables import ResultTable, Value
 from tapgnn.model import Config, Model
-from tapgnn.training.stream_scoring import CHUNK
 
 WIDTH, BATCH, LAYERS, ROUNDS, QUICK_ROUNDS = 128, 200, 2, 15, 3
 METHODS = ("tgat", "paper", "tapgnn")
@@ -57,22 +58,19 @@ def take_turns(jobs: Mapping[str, Callable[..., Any]], work: Iterable[Any], turn
     return {name: float(np.median(seconds[len(seconds) // 5 :])) for name, seconds in spent.items()}
 
 
-class Live:
-    """A model on a live state: it scores the events of a batch from what is known before it, then absorbs them."""
+def live_model(preset: str, log: Events, **changes: Any) -> TrainedModel:
+    """A model that has observed the log."""
+    model = Model(Config.preset(preset, **changes).fitted_to(log), log.vocabulary).eval()
+    live = TrainedModel(model, model.empty_state())
+    live.forget()
+    live.observe(log)
+    return live
 
-    def __init__(self, preset: str, log: Events, **changes: Any) -> None:
-        self.model = Model(Config.preset(preset, **changes).fitted_to(log), log.vocabulary).eval()
-        self.state = self.model.empty_state()
 
-    def absorb(self, events: Events) -> None:
-        """Observe events."""
-        for piece in events.chunks(CHUNK):
-            _, self.state = self.model.advance(piece, self.state)
-
-    def score_and_absorb(self, events: Events) -> None:
-        """One batch."""
-        self.model.score(self.state, events.src, events.dst, np.full(len(events), events.time[0]))
-        _, self.state = self.model.advance(events, self.state)
+def score_and_absorb(method: Method, events: Events) -> None:
+    """Score the events of a batch from what is known before it, then absorb them."""
+    method.score(events.src, events.dst, np.full(len(events), events.time[0]))
+    method.observe(events)
 
 
 @torch.no_grad()
@@ -85,26 +83,18 @@ def perform(run: Run) -> dict[str, Any]:
     split = with_dense_features(split_strict(read_log(run)))
     log = split.train.append(split.valid)
     before = log.slice(0, int(len(log) * float(value))) if varied == "size" else log
-    later = FittedSchema.fit(log, None).encode(split.test)
-    encoded = FittedSchema.fit(log, None).encode(before)
+    later, encoded = map(FittedSchema.fit(log).encode, (split.test, before))
     torch.manual_seed(run.seed)
-    paper = Live("paper", encoded, kernel="attention", width=WIDTH, layers=layers)
-    default = Live("adaptive", encoded, layers=layers)
-    for model in (paper, default):
-        model.absorb(encoded)
+    paper = live_model("paper", encoded, kernel="attention", width=WIDTH, layers=layers)
+    default = live_model("adaptive", encoded, layers=layers)
     tgat = TGAT(seed=run.seed, layers=layers, neighbours=20, width=WIDTH, epochs=1)
     with torch.enable_grad():
         tgat.fit(before.slice(0, 400), before.slice(400, 600))
     tgat.observe(before.slice(400, len(before)))
-
-    def peer(plain: Events, own: Events) -> None:
-        tgat.score(plain.src, plain.dst, np.full(len(plain), plain.time[0]))
-        tgat.observe(plain)
-
     jobs = {
-        "tgat": peer,
-        "paper": lambda plain, own: paper.score_and_absorb(own),
-        "tapgnn": lambda plain, own: default.score_and_absorb(own),
+        "tgat": lambda plain, own: score_and_absorb(tgat, plain),
+        "paper": lambda plain, own: score_and_absorb(paper, own),
+        "tapgnn": lambda plain, own: score_and_absorb(default, own),
     }
     pieces = zip(split.test.chunks(batch), later.chunks(batch), strict=True)
     seconds = take_turns(jobs, itertools.islice(pieces, rounds))
@@ -126,8 +116,11 @@ def tables(finished: Sequence[FinishedRun]) -> list[ResultTable]:
 
 def _table(finished: Sequence[FinishedRun], varied: str, note: str) -> ResultTable:
     """A row for each method and each ratio, a column for each value."""
-    runs = {value: _of(finished, varied, value) for value in VARIED[varied]}
-    heads = [_heading(varied, value, found) for value, found in runs.items()]
+    runs = {
+        value: [each.found for each in finished if each.run.method == f"{varied}-{value:g}"] for value in VARIED[varied]
+    }
+    # A size is a number of events, where it is known.
+    heads = [f"{found[0]['events']:,}" if varied == "size" and found else f"{value:g}" for value, found in runs.items()]
     rows = []
     for name in METHODS:
         printed = PRINTED_LATENCY.get(varied, {}).get(name, {})
@@ -138,16 +131,6 @@ def _table(finished: Sequence[FinishedRun], varied: str, note: str) -> ResultTab
         rows.append((f"tgat over {name}", tuple(ratios)))
     title = f"Time of a batch on Wikipedia, by {TITLES[varied]}"
     return ResultTable(f"latency-{varied}", title, (TITLES[varied], *heads), rows, note=note)
-
-
-def _of(finished: Sequence[FinishedRun], varied: str, value: float) -> list[Mapping[str, Any]]:
-    """What the runs with this value found."""
-    return [each.found for each in finished if each.run.method == f"{varied}-{value:g}"]
-
-
-def _heading(varied: str, value: float, found: Sequence[Mapping[str, Any]]) -> str:
-    """A size is a number of events, where it is known."""
-    return f"{found[0]['events']:,}" if varied == "size" and found else f"{value:g}"
 
 
 def figures(finished: Sequence[FinishedRun]) -> list[ResultFigure]:

@@ -18,9 +18,13 @@ from tapgnn.evaluation.questions import NAME, Questions
 from tapgnn.evaluation.runner import Run
 from tapgnn.events import Events
 from tapgnn.experiments.direct_aggregation import WithDirectAggregation
-from tapgnn.experiments.experiment import QUICK_EVENTS, FinishedRun
+from tapgnn.experiments.experiment import QUICK_EVENTS, Experiment, FinishedRun
+from tapgnn.experiments.figures import ResultFigure, lines_figure
+from tapgnn.experiments.printed import LINK_DATASETS
 from tapgnn.experiments.tables import ResultTable, Value
 
+# Below tables whose numbers the paper draws.
+DRAWN = "The paper shows these numbers in a figure, without printing them."
 # The rules of the paper, with an accuracy for methods that give no probabilities.
 RULES = replace(PROTOCOLS["paper"], threshold="validation")
 
@@ -81,3 +85,18 @@ def metric_table(
         cells = [Value.of(by_dataset.get(dataset, []), known.get(dataset, {}).get(metric)) for dataset in datasets]
         rows.append((method, tuple(cells)))
     return ResultTable(name, title, ("method", *datasets), rows, best="max", note=note)
+
+
+def variants_experiment(
+    name: str, title: str, runs: LinkRuns, methods: Sequence[str], note: str = "", runs_of: str = ""
+) -> Experiment:
+    """Test AUC of variants of TAP-GNN on the six data sets, as a table and as a line for each variant."""
+
+    def tables(finished: Sequence[FinishedRun]) -> list[ResultTable]:
+        return [metric_table(finished, "auc", name, f"{title}, AUC", LINK_DATASETS, note=note)]
+
+    def figures(finished: Sequence[FinishedRun]) -> list[ResultFigure]:
+        return [lines_figure(name, tables(finished)[0])]
+
+    run, settings = runs.perform, runs.settings
+    return Experiment(name, title, LINK_DATASETS, tuple(methods), run, tables, settings, figures, runs_of=runs_of)

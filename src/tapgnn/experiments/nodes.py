@@ -83,11 +83,6 @@ def _parts(log: Events, described: NDArray[np.float32]) -> list[tuple[torch.Tens
     return parts
 
 
-def settings(run: Run) -> dict[str, Any]:
-    """The model and the training, where it is TAP-GNN."""
-    return TRAINING.settings(run)
-
-
 def tables(finished: Sequence[FinishedRun]) -> list[ResultTable]:
     """Test AUC by method and data set."""
     featured = sorted({each.run.dataset for each in finished if each.found["columns"]})
@@ -104,5 +99,5 @@ EXPERIMENT = Experiment(
     methods=(*BASELINES, *VARIANTS),
     perform=perform,
     tables=tables,
-    settings=settings,
+    settings=TRAINING.settings,
 )

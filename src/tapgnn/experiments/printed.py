@@ -6,6 +6,10 @@ ia-escorts-dynamic, digit by digit.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 LINK_DATASETS = (
     "fb-forum",
     "soc-sign-bitcoinotc",
@@ -37,12 +41,15 @@ def printed_links() -> dict[str, dict[str, dict[str, float]]]:
     >>> printed_links()["tap-gnn"]["fb-forum"]
     {'auc': 0.909, 'accuracy': 0.828}
     """
+    return _by_method(_LINKS, LINK_DATASETS, ("auc", "accuracy"))
+
+
+def _by_method(text: str, datasets: Sequence[str], metrics: Sequence[str]) -> dict[str, dict[str, dict[str, float]]]:
+    """A line for each method, whose numbers are the metrics of one data set after the other."""
     found = {}
-    for line in _LINKS.split("\n")[1:-1]:
-        method, *numbers = line.split()
-        pairs = zip(map(float, numbers[::2]), map(float, numbers[1::2]), strict=True)
-        metrics = (dict(zip(("auc", "accuracy"), pair, strict=True)) for pair in pairs)
-        found[method] = dict(zip(LINK_DATASETS, metrics, strict=True))
+    for method, *words in map(str.split, text.strip().splitlines()):
+        numbers = np.array(words, dtype=float).reshape(-1, len(metrics)).tolist()
+        found[method] = dict(zip(datasets, (dict(zip(metrics, cell, strict=True)) for cell in numbers), strict=True))
     return found
 
 
@@ -79,8 +86,7 @@ def printed_data() -> dict[str, dict[str, float]]:
     9900000.0
     """
     found = {}
-    for line in _DATA.split("\n")[1:-1]:
-        dataset, *words = line.split()
+    for dataset, *words in map(str.split, _DATA.strip().splitlines()):
         numbers = [float(word.rstrip("KMB")) * _UNITS.get(word[-1], 1.0) for word in words]
         found[dataset] = dict(zip(DATA_COLUMNS, numbers, strict=True))
     return found
@@ -103,12 +109,7 @@ def printed_nodes() -> dict[str, dict[str, dict[str, float]]]:
     >>> printed_nodes()["paper"]["reddit"]
     {'auc': 0.663}
     """
-    found = {}
-    for line in _NODES.split("\n")[1:-1]:
-        method, *numbers = line.split()
-        metrics = ({"auc": float(number)} for number in numbers)
-        found[method] = dict(zip(("wikipedia", "reddit"), metrics, strict=True))
-    return found
+    return _by_method(_NODES, ("wikipedia", "reddit"), ("auc",))
 
 
 # Milliseconds a batch on Wikipedia, by what is varied, method and value.

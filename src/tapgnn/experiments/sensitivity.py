@@ -10,7 +10,7 @@ from typing import Any
 
 from tapgnn.experiments.experiment import Experiment, FinishedRun
 from tapgnn.experiments.figures import Panel, ResultFigure
-from tapgnn.experiments.link_training import LinkRuns, metric_table
+from tapgnn.experiments.link_training import DRAWN, LinkRuns, metric_table
 from tapgnn.experiments.printed import LINK_DATASETS
 from tapgnn.experiments.tables import ResultTable, Value
 
@@ -29,11 +29,10 @@ TRAINING = LinkRuns(VARIANTS)
 
 def tables(finished: Sequence[FinishedRun]) -> list[ResultTable]:
     """Test AUC by setting and data set, a table for each setting."""
-    note = "The paper shows these numbers in a figure, without printing them."
     made = []
     for name, (title, _) in SETTINGS.items():
         own = [each for each in finished if each.run.method.startswith(f"{name}-")]
-        made.append(metric_table(own, "auc", f"sensitivity-{name}", f"AUC by {title}", LINK_DATASETS, note=note))
+        made.append(metric_table(own, "auc", f"sensitivity-{name}", f"AUC by {title}", LINK_DATASETS, note=DRAWN))
     return made
 
 
@@ -41,14 +40,11 @@ def figures(finished: Sequence[FinishedRun]) -> list[ResultFigure]:
     """A panel for each setting, a line for each data set."""
     panels = []
     for (name, (title, values)), table in zip(SETTINGS.items(), tables(finished), strict=True):
-        rows = dict(table.rows)
+        rows: dict[str, Any] = dict(table.rows)
         nothing = (Value(None),) * len(LINK_DATASETS)
-        lines = {
-            dataset: [rows.get(f"{name}-{value}", nothing)[place] for value in values]
-            for place, dataset in enumerate(LINK_DATASETS)
-        }
-        shown = {dataset: [cell for cell in cells if isinstance(cell, Value)] for dataset, cells in lines.items()}
-        panels.append(Panel(title, [str(value) for value in values], shown, title))
+        columns = zip(*(rows.get(f"{name}-{value}", nothing) for value in values), strict=True)
+        lines = dict(zip(LINK_DATASETS, columns, strict=True))
+        panels.append(Panel(title, [str(value) for value in values], lines, title))
     return [ResultFigure("sensitivity", panels)]
 
 

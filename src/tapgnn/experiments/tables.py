@@ -10,13 +10,11 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import numpy as np
 
-# Of a number among plain values.
-_KEYS = ("mean", "std", "runs", "printed", "form")
 # Stands in a cell without a number.
 NOTHING = "\N{EN DASH}"
 _ESCAPES = str.maketrans({"_": r"\_", "%": r"\%", "&": r"\&", "#": r"\#"})
@@ -28,7 +26,7 @@ class Value:
 
     mean: float | None
     std: float = 0.0
-    count: int = 1
+    runs: int = 1
     printed: float | None = None
     form: str = ".4f"
 
@@ -47,7 +45,7 @@ class Value:
         ('0.9436', '0.0004', '0.815')
         """
         mean = "" if self.mean is None else format(self.mean, self.form)
-        deviation = format(self.std, self.form) if self.count > 1 else ""
+        deviation = format(self.std, self.form) if self.runs > 1 else ""
         printed = (
             "" if self.printed is None else f"{self.printed:,.0f}" if self.printed >= 1_000 else f"{self.printed:g}"
         )
@@ -93,14 +91,15 @@ class ResultTable:
         writer.writerow((self.header[0], "column", "mean", "std", "runs", "printed"))
         for label, cells in self.rows:
             for column, cell in zip(self.header[1:], cells, strict=True):
-                writer.writerow((label, column, *_line(cell)))
+                numbers = (cell, "", "", "") if isinstance(cell, str) else astuple(cell)[:4]
+                writer.writerow((label, column, *numbers))
         return text.getvalue()
 
     def plain(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
         rows = {
             label: {
-                column: dict(zip(_KEYS, (*_line(cell), cell.form), strict=True)) if isinstance(cell, Value) else cell
+                column: asdict(cell) if isinstance(cell, Value) else cell
                 for column, cell in zip(self.header[1:], cells, strict=True)
             }
             for label, cells in self.rows
@@ -111,7 +110,7 @@ class ResultTable:
     def from_plain(cls, name: str, values: Mapping[str, Any]) -> ResultTable:
         """The table that gave these plain values."""
         rows = [
-            (label, tuple(cell if isinstance(cell, str) else _value(cell) for cell in cells.values()))
+            (label, tuple(cell if isinstance(cell, str) else Value(**cell) for cell in cells.values()))
             for label, cells in values["rows"].items()
         ]
         best = values["best"] if isinstance(values["best"], str) else tuple(values["best"])
@@ -156,13 +155,3 @@ class ResultTable:
 def _markdown_row(cells: Sequence[str]) -> str:
     escaped = (cell.replace("|", r"\|") for cell in cells)
     return f"| {' | '.join(escaped)} |"
-
-
-def _value(cell: Mapping[str, Any]) -> Value:
-    return Value(*(cell[key] for key in _KEYS))
-
-
-def _line(cell: Value | str) -> tuple[Any, ...]:
-    if isinstance(cell, str):
-        return cell, "", "", ""
-    return cell.mean, cell.std, cell.count, cell.printed

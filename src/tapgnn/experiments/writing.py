@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tapgnn.evaluation.revisions import stored_revisions
 from tapgnn.evaluation.runner import read_run
 from tapgnn.experiments.experiment import Experiment
 from tapgnn.experiments.tables import ResultTable
@@ -37,10 +38,18 @@ def write_results(experiment: Experiment, out: Path) -> list[ResultTable]:
 
 
 def _about(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """How many runs there are, their seeds, the versions that they ran with, and their time together."""
+    """How many runs there are, their seeds, the versions that they ran with, and their time together.
+
+    revisions: the lowest numbers (`tapgnn.evaluation.revisions`) among the runs of each method.
+    """
+    revisions: dict[str, dict[str, int]] = {}
+    for run in runs:
+        lowest = revisions.setdefault(run["method"], {})
+        lowest |= {name: min(number, lowest.get(name, number)) for name, number in stored_revisions(run).items()}
     libraries = sorted({library for run in runs for library in run["versions"]})
     return {
         "runs": len(runs),
+        "revisions": revisions,
         "seeds": sorted({run["seed"] for run in runs}),
         "versions": {name: sorted({run["versions"].get(name, "") for run in runs}) for name in libraries},
         "seconds": round(sum(run["seconds"] for run in runs), 1),

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 
 from tapgnn.data.negatives import NegativeSampler, rng_for
-from tapgnn.evaluation.metrics import auc, average_precision, mrr
+from tapgnn.evaluation.metrics import auc, average_precision, mrr, ranks
 from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model
 from tapgnn.training.stream_scoring import rank_along
@@ -51,6 +51,6 @@ class Validation:
         src, time = self.valid.src[self.rows], self.valid.time[self.rows]
         scores, _ = rank_along(model, state, self.valid, src, self.candidates, time, lag=self.lag)
         if self.metric == "mrr":
-            return mrr(scores[:, 0], scores[:, 1:])
+            return mrr(ranks(scores[:, 0], scores[:, 1:]))
         area: Callable[[Ints, Floats], float] = auc if self.metric == "auc" else average_precision
         return area(np.repeat([1, 0], len(scores)), scores.T.ravel())

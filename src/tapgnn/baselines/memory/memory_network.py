@@ -64,7 +64,7 @@ class MemoryBatch:
     partner [T]                     the row of its partner
     inputs [T, p]                   what its message has besides the partner
     partner_rows [T, n]             rows of the partner's latest neighbours, -1 for padding
-    waves                           the temporal nodes in groups, each after all that it needs
+    waves                           the temporal nodes in groups, each after those it needs
     """
 
     def __init__(self, network: MemoryNetwork, state: MemoryState, events: Events, node: Ints, time: Floats) -> None:
@@ -94,7 +94,7 @@ class MemoryBatch:
         self.waves = self._waves()
 
     def _find(self, nodes: Ints, times: Floats) -> Ints:
-        """The row of each (node, time): its memory after all that came strictly before the time."""
+        """The row of each (node, time): its memory after everything strictly before the time."""
         row = self.view.before(nodes, times)
         within = (row >= 0) & (row < self.view.size)
         return np.where(within, row + self.first, np.searchsorted(self.nodes, nodes))

@@ -147,16 +147,11 @@ class DyGFormer(Learner):
         return members, inputs
 
 
-def count_members(left: Ints, right: Ints) -> Any:
-    """[2 Q, s, 2] how often a member of left [Q, s], then of right, is in left and in right; 0 for padding."""
-    counts = np.zeros((2 * len(left), left.shape[1], 2), dtype=np.float32)
-    _count(left, right, counts)
-    return counts
-
-
 @compile_loop
-def _count(left: Any, right: Any, counts: Any) -> None:
+def count_members(left: Any, right: Any) -> Any:
+    """[2 Q, s, 2] how often a member of left [Q, s], then of right, is in left and in right; 0 for padding."""
     size = len(left)
+    counts = np.zeros((2 * size, left.shape[1], 2), dtype=np.float32)
     for row in range(2 * size):
         members = left[row] if row < size else right[row - size]
         for i in range(len(members)):
@@ -165,3 +160,4 @@ def _count(left: Any, right: Any, counts: Any) -> None:
             for j in range(len(members)):
                 counts[row, i, 0] += left[row % size, j] == members[i]
                 counts[row, i, 1] += right[row % size, j] == members[i]
+    return counts

@@ -19,10 +19,10 @@ from tapgnn.events import Events, Ints
 
 # The parts of a split, and what py-tgb calls them.
 PARTS = {"valid": "val", "test": "test"}
-Negatives = Callable[[str, Events], Ints]
+BoardNegatives = Callable[[str, Events], Ints]
 
 
-def tgb_negatives(name: str, root: str = "datasets") -> Negatives | None:
+def tgb_negatives(name: str, root: str = "datasets") -> BoardNegatives | None:
     """The negatives [E, n] of a part ('valid' or 'test') of a data set, as rows of its vocabulary; -1 fills up.
 
     None where `py-tgb` has no such files on this machine; every event is then ranked among all destinations.

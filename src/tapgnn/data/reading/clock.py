@@ -174,5 +174,5 @@ def other_unit(times: Floats, unit: str) -> str | None:
     count = int((times - usual > (latest - usual) / 2).sum())
     return (
         f"{count:,} of the times look like {found} where the others are in {unit}, such as {latest:.0f}; convert them: "
-        "after an event far in the future, all that comes is late"
+        "an event far in the future makes every event after it late"
     )

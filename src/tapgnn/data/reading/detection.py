@@ -36,7 +36,6 @@ _ID_IN_CAPITALS = re.compile(r"[a-z0-9]I[Dd]$")
 # Names of two ends that are the same kind of thing.
 _SAME_KIND = re.compile(r"^(src|dst|source|target|from|to|sender|receiver|payer|payee|u|v|i)(_|$)|account", re.I)
 _UNIX = {"ms": (1e11, 1e13, "milliseconds"), "us": (1e14, 1e16, "microseconds"), "ns": (1e17, 1e19, "nanoseconds")}
-_LABELS_SHOWN = 20
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -108,7 +108,7 @@ class ReadOptions(TypedDict, total=False):
 
 def read_events(path: str | Path, **options: Unpack[ReadOptions]) -> Events:
     """Read a whole file and sort it by time; only one copy of each column is kept in memory."""
-    return collect(*_opened(Path(path), options))[0]
+    return collect(*open_rows(_opened(Path(path), options), options))[0]
 
 
 def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> Iterator[Events]:
@@ -118,7 +118,7 @@ def read_chunks(path: str | Path, size: int, **options: Unpack[ReadOptions]) -> 
     """
     if size < 1:
         raise DataError(f"a chunk must have at least one event, not {size}")
-    batches, vocabulary = _opened(Path(path), options, ordered=True)
+    batches, vocabulary = open_rows(_opened(Path(path), options), options, ordered=True)
     return (_events(chunk, vocabulary) for chunk in cut_between_instants(batches, size))
 
 
@@ -128,9 +128,15 @@ def read_table(path: str | Path, **options: Unpack[ReadOptions]) -> tuple[Events
     With them an answer about every row can be written in the order of the file, beside any of its columns. A row that
     was skipped is among the rows, empty where it could not be split into columns, and is in no event.
     """
-    kept: list[RawTable] = []
-    read: list[Ints] = []
-    batches, vocabulary = _opened(Path(path), options, kept=kept)
+    source, kept, read = _opened(Path(path), options), list[RawTable](), list[Ints]()
+
+    def keep(_: Sequence[str]) -> Iterator[RawTable]:
+        kept.clear()
+        for table in source.read(source.columns):
+            kept.append(table)
+            yield table
+
+    batches, vocabulary = open_rows(replace(source, read=keep), options)
 
     def counted() -> Iterator[TypedRows]:
         for batch in batches:
@@ -180,52 +186,38 @@ def _events(rows: TypedRows, vocabulary: Vocabulary) -> Events:
     return Events(ends[0::2].copy(), ends[1::2].copy(), rows.time, None, rows.labels, vocabulary, rows.columns)
 
 
-def _opened(
-    path: Path, options: ReadOptions, ordered: bool = False, kept: list[RawTable] | None = None
-) -> tuple[Iterator[TypedRows], Vocabulary]:
-    """The rows of a file, which must be in order of time if `ordered`, and the vocabulary for their ids."""
+def _opened(path: Path, options: ReadOptions) -> TableSource:
+    """A file as a table whose columns have names, also where it has no header."""
     check_options(options)
-    wanted, header = request_of(options), options.get("header")
-    given, wording = options.get("schema"), options.get("wording", COMMAND_LINE)
-    named = wanted if given is None else _as_request(given)
+    given, header = options.get("schema"), options.get("header")
+    # The columns that a header must have, or numbers that a file without one must.
+    named = request_of(options) if given is None else SchemaRequest(given.src, given.dst, given.time)
     source = formats.open_source(
         path, options.get("format"), lambda cells: is_header(cells, named) if header is None else header
     )
-    if source.by_position:
-        source = source.renamed(positional_names(source, named))
-    return open_rows(source, wanted, given, options, wording, ordered, kept)
-
-
-def _as_request(schema: Schema) -> SchemaRequest:
-    """The columns that a header must have, or numbers that a file without one must."""
-    return SchemaRequest(schema.src, schema.dst, schema.time)
+    return source.renamed(positional_names(source, named)) if source.by_position else source
 
 
 def open_rows(
-    source: TableSource,
-    wanted: SchemaRequest,
-    given: Schema | None,
-    options: ReadOptions,
-    wording: OptionSpelling = COMMAND_LINE,
-    ordered: bool = False,
-    kept: list[RawTable] | None = None,
+    source: TableSource, options: ReadOptions, wording: OptionSpelling = COMMAND_LINE, ordered: bool = False
 ) -> tuple[Iterator[TypedRows], Vocabulary]:
-    """The rows of a source by the given schema, or by one that is detected, and the vocabulary for their ids."""
+    """The rows of a source, which must be in order of time if `ordered`, and the vocabulary for their ids.
+
+    The schema is the given one, or is detected; `wording` is that of messages, where the options name none.
+    """
+    given, wording = options.get("schema"), options.get("wording", wording)
     report = options.get("report") or ReadReport()
     report.format, report.typed = source.format, source.typed
     if given is None:
         tables, first = _first_rows(source)
-        schema, report.suggestions = detect_schema(first, source, wanted, wording)
+        schema, report.suggestions = detect_schema(first, source, request_of(options), wording)
         report.previews = {name: preview(cells) for name, cells in first.items()}
     else:
         tables, schema = None, given
         _check_columns(source, schema)
     report.schema = schema
-    names = [name for name in schema.read_columns if name in source.columns and (name != schema.id or kept is not None)]
     if tables is None or source.repeatable:
-        tables = source.read(source.columns if kept is not None else names)
-    if kept is not None:
-        tables = _keeping(tables, kept)
+        tables = source.read([name for name in schema.read_columns if name in source.columns and name != schema.id])
     batches = _batches(tables, source, schema, options.get("skip_bad_rows", False), ordered, report, wording)
     vocabulary = options.get("vocabulary")
     return batches, Vocabulary() if vocabulary is None else vocabulary
@@ -247,13 +239,6 @@ def _check_columns(source: TableSource, schema: Schema) -> None:
     for name in schema.read_columns:
         if name not in (*source.columns, *loose, schema.label, schema.id):
             raise DataError(f"{source.name} has no column {name!r}; {columns_of(source)}")
-
-
-def _keeping(tables: Iterator[RawTable], kept: list[RawTable]) -> Iterator[RawTable]:
-    """The tables, which are also kept as they are."""
-    for table in tables:
-        kept.append(table)
-        yield table
 
 
 def _batches(
