@@ -53,8 +53,7 @@ def set_threads(count: int) -> None:
     if count < 1:
         raise ConfigError(f"threads must be at least 1, not {count}")
     _count = count
-    if count > 1:
-        _keep_freed_memory()
+    _keep_freed_memory()
     numba.set_num_threads(min(count, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     threadpool_limits(limits=count)
     # Last: numba resets the threads of OpenMP, which are torch's.

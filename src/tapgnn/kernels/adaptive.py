@@ -16,6 +16,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import pad
 
 from tapgnn.compiled.adaptive_fused import BlockWeights, Links, decay_chains
 from tapgnn.compiled.jit import program
@@ -55,9 +56,8 @@ class Adaptive(Kernel):
 
     def rate(self) -> Tensor:
         """[2, groups] rates per span of each clock (float64)."""
-        by_time, by_events = self.log_rate.exp().double()
-        still, idle = self.log_rate.new_zeros(PINNED).double(), torch.zeros_like(by_time)
-        return torch.stack([torch.cat([still, by_time, idle]), torch.cat([still, idle, by_events])])
+        forgetting = torch.block_diag(*self.log_rate.exp().double())  # type: ignore[no-untyped-call]
+        return pad(forgetting, (PINNED, 0))
 
     def run_block(self, inputs: BlockInputs, flow: Flow, carried: Tensor | None) -> tuple[Tensor, Tensor | None]:
         """Kernel and end of the block in one pass, where the backend has such a form."""

@@ -36,10 +36,12 @@ if TYPE_CHECKING:
 
 
 class DescribedEnds(NamedTuple):
-    """What is known of ends without weights: node [n]; pause [n] in spans, or statistics and encoded [n, .]."""
+    """What is known of ends without weights: node [n]; pause [n] in spans, infinite for never; statistics and encoded
+    [n, .] where a model has them.
+    """
 
     node: Tensor
-    pause: Any
+    pause: Tensor
     statistics: Any
     encoded: Tensor | None
 
@@ -96,8 +98,7 @@ class Differentiable:
         carried = state.embedding.index_select(0, nodes + 1)
         # Gradients that still need the rows before these are refused: torch sees that they are written to.
         torch.autograd.graph.increment_version(state.embedding)
-        sums = state.sums.index_select(0, nodes + 1).double()
-        embedding, states, lower = self._embed(events, view, flow, nodes, sums)
+        embedding, states, lower = self._embed(events, view, flow, nodes, state.sums)
         start, all_of_them = 0, torch.arange(len(nodes), device=nodes.device)
         for part in states:
             self.backend.replace_rows(state.sums, nodes, part, all_of_them, start)
@@ -206,12 +207,11 @@ class Differentiable:
 
     def _describe_ends(self, asked: QueryInputs, past: Tensor) -> DescribedEnds:
         """What is known without weights of nodes that have the statistics past [n, F]."""
-        encoder = self.model.statistics
+        encoder, pause = self.model.statistics, (asked.time - both_roles(past, LAST).amax(dim=1)) / self.config.span
         if encoder is None:
-            pause = (asked.time - both_roles(past, LAST).amax(dim=1)) / self.config.span
             return DescribedEnds(asked.node, pause, None, None)
         described = self.backend.encode_statistics(encoder, past, asked.partners, asked.time, asked.seen)
-        return DescribedEnds(asked.node, None, *described)
+        return DescribedEnds(asked.node, pause, *described)
 
     def _project(self, ends: DescribedEnds, embedding: Rows) -> Tensor:
         """z [n, d]."""
@@ -225,9 +225,9 @@ class Differentiable:
         return projection.dropout(z)  # type: ignore[no-any-return]
 
     def _embed(
-        self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, carried: Tensor | None
+        self, events: Events, view: Unfolding, flow: Flow, nodes: Tensor, sums: Tensor | None
     ) -> tuple[Tensor, list[Tensor], Tensor]:
-        """h_K [T, d], the last state [C, .] of each kernel and h_{K-1} [T, d]; without carried states, directly."""
+        """h_K [T, d], the last state [C, .] of each kernel and h_{K-1} [T, d]; without sums of nodes, directly."""
         model, config = self.model, self.config
         instants = (self._tensor(view.instants) - config.origin) / config.span
         edge = None if events.features is None else self._tensor(events.features).to(model.dtype)
@@ -238,7 +238,8 @@ class Differentiable:
         for block in model.layers:
             stop = start + block.kernel.state_width
             below, place = table.detach(), row
-            table, last = block(table, row, chunk, None if carried is None else carried[:, start:stop])
+            carried = None if sums is None else sums[:, start:stop].index_select(0, nodes + 1).double()
+            table, last = block(table, row, chunk, carried)
             if last is not None:
                 states.append(last)
             row, start = None, stop

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tapgnn.events import Bools, Events, Floats
+from tapgnn.events import Bools, Events
 from tapgnn.model import Model, Past, Trace
 from tapgnn.model.differentiable import DescribedPairs
 from tapgnn.training.negative_mixture import DrawnNegatives
@@ -40,34 +40,32 @@ def ask_links(model: Model, trace: Trace, events: Events, drawn: DrawnNegatives)
     src, time = np.append(events.src, drawn.old_src), np.append(events.time, events.time[drawn.old_row])
     blocks = [np.append(column, drawn.old_dst) for column in (events.dst, *drawn.dst.T)]
     past = trace.past(np.concatenate([src, *blocks]), np.tile(time, 2 + count))
-    active = model.active(past).reshape(2 + count, len(src))[1:, :size]
-    return LinkQueries(drawn, past, model.describe_pairs(past, len(src)), active)
+    pairs = model.describe_pairs(past, len(src))
+    known = pairs.ends.pause.isfinite().numpy(force=True).reshape(2 + count, len(src))
+    return LinkQueries(drawn, past, pairs, known[1:, :size])
 
 
 def link_loss(model: Model, trace: Trace, queries: LinkQueries, cold_weight: float) -> Tensor:
     """The loss of one chunk: of the question for the destination, and, where a model has it, of that for the event."""
     drawn, past, pairs, active = queries
-    (size, count), left = drawn.dst.shape, pairs.left
+    (size, count), left, olds = drawn.dst.shape, pairs.left, len(drawn.old_src)
     logits = model.weigh_pairs(pairs, trace.embedding_rows(past))
     logits = logits.view(1 + count, left, logits.shape[1])
-    happened, weight = np.zeros((1 + count, left), dtype=bool), np.ones((1 + count, left))
-    happened[0, :size] = True
+    sign, shift, weight = np.ones((1 + count, left, 1)), np.zeros((1 + count, left, 2)), np.ones((1 + count, left, 2))
+    sign[0, :size] = -1.0
+    shift[:, :size, 0] = drawn.shift
     weight[1:] /= count
-    warm = np.where(active, 1.0, cold_weight) * weight[:, :size]
-    shift = torch.from_numpy(drawn.shift).to(logits)
-    loss = _contrast(logits[:, :size, 0] - shift, happened[:, :size], warm)
-    if logits.shape[2] == 1:
-        return loss
-    olds = len(drawn.old_src)
+    which, whether = weight[..., 0], weight[..., 1]
+    which[:, :size] *= np.where(active, 1.0, cold_weight)
+    which[:, size:] = whether[1:, size:] = 0.0
     share = drawn.old_share if olds else 0.0
-    weight[1:, :size] *= (1.0 - share) * drawn.uniform.T
-    weight[1:, size:] = 0.0
-    weight[0, size:] = share * size / max(olds, 1)
-    return loss + _contrast(logits[..., 1], happened, weight)
+    whether[1:, :size] *= (1.0 - share) * drawn.uniform.T
+    whether[0, size:] = share * size / max(olds, 1)
+    weight /= np.maximum(weight.sum(axis=(0, 1)), 1.0)
+    given = (torch.from_numpy(part).to(logits)[..., : logits.shape[2]] for part in (sign, shift, weight))
+    return _weigh_losses(logits, *given)
 
 
-def _contrast(logits: Tensor, happened: Bools, weight: Floats) -> Tensor:
-    """The weighed mean of the log-losses of logits."""
-    losses = softplus(torch.where(torch.from_numpy(happened).to(logits.device), -logits, logits))
-    weights = torch.from_numpy(weight).to(logits)
-    return (losses * weights).sum() / weights.sum().clamp(min=1.0)
+def _weigh_losses(logits: Tensor, sign: Tensor, shift: Tensor, weight: Tensor) -> Tensor:
+    """The sum of the weighed log-losses of logits; the sign is -1 where the answer is yes."""
+    return (softplus((logits - shift) * sign) * weight).sum()
