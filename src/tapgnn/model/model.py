@@ -25,14 +25,14 @@ from torch import Tensor, nn
 
 from tapgnn.compiled.row_lookup import Rows
 from tapgnn.errors import ConfigError, LateEventError, advise
-from tapgnn.events import Bools, Events, Floats
+from tapgnn.events import Events, Floats
 from tapgnn.kernels import find_kernel
 from tapgnn.model.backend import backend_for
 from tapgnn.model.block import Block
 from tapgnn.model.config import Config
 from tapgnn.model.differentiable import DescribedPairs, Differentiable
 from tapgnn.model.event_classifier import EventClassifier, codes_fit, dense_features, description_columns
-from tapgnn.model.features.node_statistics import empty_statistics, never_active
+from tapgnn.model.features.node_statistics import empty_statistics
 from tapgnn.model.features.pair_encoder import PairEncoder
 from tapgnn.model.features.recent_partners import empty_partners
 from tapgnn.model.features.statistics_encoder import StatisticsEncoder
@@ -275,10 +275,6 @@ class Model(nn.Module):
         """Statistics [Q, F], embedding [Q, d], sketch and partners [Q, .] strictly before some times, copied."""
         _, _, _, *rows = self.past(where, nodes, times).tensors()
         return tuple(map(self.backend.pick, rows))
-
-    def active(self, past: Past) -> Bools:
-        """[Q] whether the nodes have a history."""
-        return ~never_active(self.backend.pick(past.tensors().statistics)).numpy(force=True)
 
     @torch.no_grad()
     def calibrate(self, asked: Iterable[tuple[Past, int]]) -> None:

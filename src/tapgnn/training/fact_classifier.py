@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.functional import binary_cross_entropy_with_logits, embedding
 
 from tapgnn.evaluation.metrics import log_loss, sigmoid
 from tapgnn.events import Floats, Ints
@@ -67,12 +67,14 @@ def _train(
     optimizer = torch.optim.AdamW(groups, lr=RATE, fused=True)
     steps = EPOCHS * math.ceil(samples.shape[1] / BATCH)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, RATE, total_steps=steps, pct_start=0.1)
-    given, targets = torch.from_numpy(rows), torch.from_numpy(labels).float()
+    drawn, samples = np.unique(samples, return_inverse=True)
+    parts = torch.split(torch.from_numpy(rows[drawn]), ENCODED)
+    encoded, targets = torch.cat([classifier.encode(part) for part in parts]), torch.from_numpy(labels[drawn]).float()
     classifier.train()
     for _ in range(EPOCHS):
         order = torch.from_numpy(rng.permuted(samples, axis=1))
         for batch in torch.split(order, BATCH, dim=1):
-            logits = classifier.members(classifier.encode(given[batch]))
+            logits = classifier.members(embedding(batch, encoded))
             # A member's loss is a mean over its own batch; they have no weights in common.
             loss = binary_cross_entropy_with_logits(logits, targets[batch]) * len(logits)
             optimizer.zero_grad()
