@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
 MANIFEST, VOCABULARY, SCHEMA = "model.json", "vocabulary.json", "schema.json"
 WEIGHTS, STATE, ESTIMATOR = "weights.safetensors", "state.safetensors", "estimator.safetensors"
-# In the cache folder: the checksums of what was checked, a line each, the latest last, and how many are kept.
+# In the cache folder: the marks of what was checked, a line each, the latest last, and how many are kept.
 CHECKED, KEPT = "checked-models.txt", 1_000
-# Pairs that are scored at once.
+# Nodes and pairs that are answered for at once.
 PIECE = 4_096
 
 
@@ -42,15 +42,22 @@ def open_model(folder: str | Path) -> FittedQueries:
     """The model in a folder; one that is missing, damaged, older or newer is a clear error."""
     path = Path(folder)
     manifest = _content(path / MANIFEST)
-    mark = bytes_sha256(b"%s\0%s" % (__version__.encode(), manifest))
-    checked = _checked()
-    if mark not in checked:
+    if _mark(manifest) not in _checked():
         _load_whole(path)
-        _note([*checked, mark])
+        note_checked(path)
     expected = json.loads(manifest)["sha256"]
     files = {name: _content(path / name) for name in (VOCABULARY, SCHEMA, WEIGHTS, STATE, ESTIMATOR)}
     intact = all(bytes_sha256(content) == expected.get(name) for name, content in files.items())
     return SavedModel(path, json.loads(manifest)["config"], files) if intact else _load_whole(path)
+
+
+def note_checked(folder: str | Path) -> None:
+    """Note a model that was checked, or was written just now; where nothing can be, every question checks it anew."""
+    marks = [*_checked(), _mark(_content(Path(folder) / MANIFEST))]
+    try:
+        write_atomically(cache_folder() / CHECKED, "\n".join(marks[-KEPT:]) + "\n")
+    except OSError:
+        return
 
 
 class SavedModel(FittedQueries):
@@ -91,20 +98,28 @@ class SavedModel(FittedQueries):
         """z [Q, d] of rows of the vocabulary at times in the unit of the log."""
         if not self._is_present(when):
             return self.whole.embed_rows(node, when)
-        return self.queries.represent(node, when).astype(np.float32)
+        found = np.empty((len(node), self.config.width), dtype=np.float32)
+        for piece in _pieces(len(node)):
+            found[piece] = self.queries.represent(node[piece], when[piece])
+        return found
 
     def score_rows(self, src: Ints, dst: Ints, when: Floats) -> Floats:
         """Logits [Q] of links of rows of the vocabulary; one source, at one time, may stand for all."""
         if not self._is_present(when):
             return self.whole.score_rows(src, dst, when)
-        pieces = [slice(start, start + PIECE) for start in range(0, len(dst), PIECE)]
-        return np.concatenate(
-            [self.queries.link(src if len(src) == 1 else src[piece], dst[piece], when[piece]) for piece in pieces]
-        )
+        # In the type of the model: how many are asked together then changes no digit.
+        found = np.empty(len(dst), dtype=self.queries.weights["walk_scale"].dtype)
+        for piece in _pieces(len(dst)):
+            found[piece] = self.queries.link(src if len(src) == 1 else src[piece], dst[piece], when[piece])
+        return found.astype(np.float64)
 
     def _is_present(self, when: Floats) -> bool:
         """Whether no time is in the past of the state."""
         return bool((when > self.clock).all())
+
+
+def _pieces(size: int) -> list[slice]:
+    return [slice(start, start + PIECE) for start in range(0, size, PIECE)]
 
 
 def _load_whole(folder: Path) -> TAPGNN:
@@ -121,14 +136,11 @@ def _content(path: Path) -> bytes:
         return b""
 
 
+def _mark(manifest: bytes) -> str:
+    """What stands for a model.json and the version that checks it."""
+    return bytes_sha256(b"%s\0%s" % (__version__.encode(), manifest))
+
+
 def _checked() -> list[str]:
-    """The checksums of what was checked."""
+    """The marks of what was checked."""
     return _content(cache_folder() / CHECKED).decode(errors="replace").split()
-
-
-def _note(checked: list[str]) -> None:
-    """Keep them; where nothing can be written, every question checks the model anew."""
-    try:
-        write_atomically(cache_folder() / CHECKED, "\n".join(checked[-KEPT:]) + "\n")
-    except OSError:
-        return

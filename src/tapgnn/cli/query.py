@@ -73,11 +73,11 @@ class QueryOptions(ModelOptions):
         "just after the last event",
     )
 
-    def open(self, folder: str, many: bool, log: Path | None = None) -> tuple[FittedQueries, float]:
-        """The model, and the time of the query; for a few ids, all of it is loaded only where they need it."""
+    def open(self, folder: str, log: Path | None = None, whole: bool = False) -> tuple[FittedQueries, float]:
+        """The model, all of it where that is needed or faster, and the time of the query."""
         from tapgnn.cli.query_input import parse_time
 
-        if many or log is not None or self.observe is not None or self.node_table is not None:
+        if whole or log is not None or self.observe is not None or self.node_table is not None:
             model: FittedQueries = self.model(folder, log)
         else:
             from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -151,7 +151,7 @@ def embed(
         raise QueryError("pass either NODES, or --queries with a file, or --all")
     if side not in (None, "src", "dst"):
         raise QueryError(f"--side must be src or dst, not {side!r}")
-    fitted, time = options.open(model, every or queries is not None, log)
+    fitted, time = options.open(model, log)
     import numpy as np
 
     if every:
@@ -195,7 +195,7 @@ def score(
     pair = {name: [given] for name, given in (("src", src), ("dst", dst)) if given is not None}
     if bool(pair) == (queries is not None) or len(pair) == 1:
         raise QueryError("pass either both --src and --dst, or --queries with a file")
-    fitted, time = options.open(model, queries is not None)
+    fitted, time = options.open(model)
     asked = _queried(queries, pair or {"src": [], "dst": []}, fitted, time, keep)
     scores = fitted.score(asked.ids["src"], asked.ids["dst"], asked.times)
     columns = _joined(asked.shown, {"score": scores})
@@ -221,7 +221,7 @@ def rank(
         raise QueryError(f"-k must be at least 1, not {k}")
     if bool(src) == (queries is not None):
         raise QueryError("pass either SRC, or --queries with a file")
-    fitted, time = options.open(model, queries is not None)
+    fitted, time = options.open(model, whole=queries is not None)
     asked = _queried(queries, {"src": src or []}, fitted, time, keep)
     best = fitted.rank(asked.ids["src"], asked.times, k)
     rows = [(row, place + 1, *found) for row, ranked in enumerate(best) for place, found in enumerate(ranked)]
