@@ -1,4 +1,4 @@
-"""A saved model as it lies in its folder: questions about some nodes, answered in numpy.
+"""A saved model as it lies in its folder: the scores of some pairs, in numpy.
 
 Loading torch and compiled code takes several times as long as the answer to a question from the command line. So a
 folder is checked once, by `TAPGNN.load`, and the checksum of its model.json is noted in the cache folder; from then on
@@ -34,7 +34,7 @@ MANIFEST, VOCABULARY, SCHEMA = "model.json", "vocabulary.json", "schema.json"
 WEIGHTS, STATE, ESTIMATOR = "weights.safetensors", "state.safetensors", "estimator.safetensors"
 # In the cache folder: the marks of what was checked, a line each, the latest last, and how many are kept.
 CHECKED, KEPT = "checked-models.txt", 1_000
-# Nodes and pairs that are answered for at once.
+# Pairs that are scored at once.
 PIECE = 4_096
 
 
@@ -61,7 +61,7 @@ def note_checked(folder: str | Path) -> None:
 
 
 class SavedModel(FittedQueries):
-    """What `TAPGNN.load` reads, for questions at times after its log."""
+    """What `TAPGNN.load` reads, for scores at times after its log; anything else is asked of all of the model."""
 
     def __init__(self, folder: Path, config: dict[str, Any], files: Mapping[str, bytes]) -> None:
         self.folder, self.config = folder, Config.from_dict(config)
@@ -96,30 +96,18 @@ class SavedModel(FittedQueries):
 
     def embed_rows(self, node: Ints, when: Floats) -> NDArray[np.float32]:
         """z [Q, d] of rows of the vocabulary at times in the unit of the log."""
-        if not self._is_present(when):
-            return self.whole.embed_rows(node, when)
-        found = np.empty((len(node), self.config.width), dtype=np.float32)
-        for piece in _pieces(len(node)):
-            found[piece] = self.queries.represent(node[piece], when[piece])
-        return found
+        return self.whole.embed_rows(node, when)
 
     def score_rows(self, src: Ints, dst: Ints, when: Floats) -> Floats:
         """Logits [Q] of links of rows of the vocabulary; one source, at one time, may stand for all."""
-        if not self._is_present(when):
+        if not (when > self.clock).all():
             return self.whole.score_rows(src, dst, when)
         # In the type of the model: how many are asked together then changes no digit.
         found = np.empty(len(dst), dtype=self.queries.weights["walk_scale"].dtype)
-        for piece in _pieces(len(dst)):
+        for start in range(0, len(dst), PIECE):
+            piece = slice(start, start + PIECE)
             found[piece] = self.queries.link(src if len(src) == 1 else src[piece], dst[piece], when[piece])
         return found.astype(np.float64)
-
-    def _is_present(self, when: Floats) -> bool:
-        """Whether no time is in the past of the state."""
-        return bool((when > self.clock).all())
-
-
-def _pieces(size: int) -> list[slice]:
-    return [slice(start, start + PIECE) for start in range(0, size, PIECE)]
 
 
 def _load_whole(folder: Path) -> TAPGNN:

@@ -73,11 +73,11 @@ class QueryOptions(ModelOptions):
         "just after the last event",
     )
 
-    def open(self, folder: str, log: Path | None = None, whole: bool = False) -> tuple[FittedQueries, float]:
-        """The model, all of it where that is needed or faster, and the time of the query."""
+    def open(self, folder: str, whole: bool = True, log: Path | None = None) -> tuple[FittedQueries, float]:
+        """The model, and the time of the query; where not all of it is wanted, as few parts of it as it takes."""
         from tapgnn.cli.query_input import parse_time
 
-        if whole or log is not None or self.observe is not None or self.node_table is not None:
+        if whole or self.observe is not None or self.node_table is not None:
             model: FittedQueries = self.model(folder, log)
         else:
             from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -151,7 +151,7 @@ def embed(
         raise QueryError("pass either NODES, or --queries with a file, or --all")
     if side not in (None, "src", "dst"):
         raise QueryError(f"--side must be src or dst, not {side!r}")
-    fitted, time = options.open(model, log)
+    fitted, time = options.open(model, log=log)
     import numpy as np
 
     if every:
@@ -195,7 +195,7 @@ def score(
     pair = {name: [given] for name, given in (("src", src), ("dst", dst)) if given is not None}
     if bool(pair) == (queries is not None) or len(pair) == 1:
         raise QueryError("pass either both --src and --dst, or --queries with a file")
-    fitted, time = options.open(model)
+    fitted, time = options.open(model, whole=queries is not None)
     asked = _queried(queries, pair or {"src": [], "dst": []}, fitted, time, keep)
     scores = fitted.score(asked.ids["src"], asked.ids["dst"], asked.times)
     columns = _joined(asked.shown, {"score": scores})

@@ -1,4 +1,4 @@
-"""What a saved model answers, in numpy alone: z of nodes, and the scores of pairs.
+"""What a saved model answers, in numpy alone: the scores of pairs.
 
 A question from the command line is about a few rows, and loading torch and compiled code would take longer than the
 answer. These are the formulas of `projection` and `heads`, in float64, on the arrays of a folder that was checked
@@ -56,12 +56,10 @@ class NumpyQueries:
     arenas: Mapping[str, Array]
     events: int
 
-    def represent(self, node: Ints, time: Floats) -> Array:
-        """z [Q, d] of rows of the vocabulary (-1: a node nobody knows), at times after what was absorbed."""
-        return self._ends(node, time).z
-
     def link(self, left: Ints, right: Ints, time: Floats) -> Array:
-        """Logits [Q] of events left -> right at each time; one left end, and its time, may stand for all."""
+        """Logits [Q] of events left -> right, rows of the vocabulary (-1: a node nobody knows), at times after what was
+        absorbed; one left end, and its time, may stand for all.
+        """
         ours = self._ends(left, time[: len(left)])
         theirs = self._ends(right, time)
         head, weights = self.config.head, self.weights
