@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.options import ModelArgument, command, listed, option
+from tapgnn.cli.options import ModelArgument, argument, command, listed, option
 from tapgnn.cli.output import Output, check_file, say
 from tapgnn.errors import DataError, QueryError
 from tapgnn.threads import set_threads, useful_threads
@@ -234,9 +234,7 @@ def rank(
 @command
 def classify(
     model: ModelArgument,
-    events: Annotated[
-        Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
-    ],
+    events: Annotated[Path, argument("EVENTS", "A file of later events, read as in 'fit'.")],
     options: ModelOptions,
     answer: AnswerOutput,
     keep: str | None = option("A,B,...", "Columns of the file to repeat in the answer."),
