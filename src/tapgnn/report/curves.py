@@ -45,8 +45,11 @@ def components(embeddings: NDArray[Any]) -> tuple[Floats, Floats]:
     rows = np.asarray(embeddings, dtype=np.float64)
     if rows.ndim != 2 or not rows.size or not np.isfinite(rows).all():
         raise QueryError(f"the map needs finite embeddings [n, d] with at least one row, not shape {rows.shape}")
-    left, size, _ = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    points = np.pad(left[:, :2] * size[:2], [(0, 0), (0, 1)])[:, :2]
-    # An SVD does not determine the signs; fixing them makes the page the same on every machine.
+    rows = rows - rows.mean(axis=0)
+    # Of the products of the columns, of which there are far fewer than rows; the largest comes last.
+    sizes, directions = np.linalg.eigh(rows.T @ rows)
+    sizes = np.maximum(sizes[::-1], 0.0)
+    points = np.pad(rows @ directions[:, ::-1][:, :2], [(0, 0), (0, 1)])[:, :2]
+    # The signs are not determined; fixing them makes the page the same on every machine.
     points *= np.where(points.max(axis=0) < -points.min(axis=0), -1.0, 1.0)
-    return points, np.pad(size**2 / ((size**2).sum() or 1.0), (0, 1))[:2]
+    return points, np.pad(sizes / (sizes.sum() or 1.0), (0, 1))[:2]
