@@ -43,9 +43,10 @@ def test_a_run_has_the_settings_curves_results_and_the_model(log, address, tmp_p
 
 def test_a_fit_without_results_is_a_run_that_failed(address):
     step = TrainingProgress(0, 100, 100, 0.6, 1100.0, 0.8)
-    with MLflowLog(address, "model") as tracked:
-        tracked.open("payments")
-        tracked.step(step)
+    tracked = MLflowLog(address, "model")
+    tracked.open("payments")
+    tracked.step(step)
+    tracked.close()
     client = mlflow.MlflowClient(tracking_uri=address)
     (run,) = client.search_runs([client.get_experiment_by_name("payments").experiment_id])
     assert run.info.status == "FAILED"

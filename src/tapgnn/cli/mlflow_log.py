@@ -26,8 +26,8 @@ TAGS = ("model_sha256", "data_sha256", "simulated", "interrupted")
 
 
 class MLflowLog:
-    """A run on the tracking server, or in the store, at an address. It exists from the first step on, and ends with
-    the block: finished once it has the results, otherwise failed.
+    """A run on the tracking server, or in the store, at an address. It exists from the first step on, and ends when it
+    is closed: finished once it has the results, otherwise failed.
     """
 
     def __init__(self, address: str, name: str) -> None:
@@ -45,10 +45,8 @@ class MLflowLog:
         self.run: str | None = None
         self.status = "FAILED"
 
-    def __enter__(self) -> MLflowLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """End the run."""
         if self.run is not None:
             with self._refusing():
                 self.client.set_terminated(self.run, self.status)

@@ -137,9 +137,7 @@ class TensorBoardLog:
             self.writer.add_scalar(f"validation_{step.metric}", step.validation, seen)
             self.writer.flush()
 
-    def __enter__(self) -> TensorBoardLog:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Flush and close the file."""
         if self.writer is not None:
             self.writer.close()

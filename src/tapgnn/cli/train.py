@@ -142,7 +142,7 @@ def fit(
     boards: list[TensorBoardLog | MLflowLog] = [*curves, *tracking]
     with ExitStack() as stack:
         for board in boards:
-            stack.enter_context(board)
+            stack.callback(board.close)
         _train(estimator, (train, valid), table, out, resume, screen, boards)
         history = estimator.history_
         word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
