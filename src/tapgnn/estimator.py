@@ -29,26 +29,22 @@ scorer: a search needs a `scoring` of its own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from functools import partial
-from numbers import Integral
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from tapgnn import html_display
 from tapgnn.data.arguments import (
     check_events,
     check_seed,
-    is_whole,
-    listed_ids,
     plain,
     plain_values,
-    seconds_of,
 )
 from tapgnn.data.fitted_schema import FittedSchema
 from tapgnn.data.frame_answers import answer_like, in_row_order, is_column
@@ -56,11 +52,11 @@ from tapgnn.data.frames import frame_events, frame_schema
 from tapgnn.data.growing_log import GrowingLog
 from tapgnn.data.negatives import candidates
 from tapgnn.data.node_table import NodeEncoder, NodeTable, read_node_table
-from tapgnn.data.reading.clock import UNITS
 from tapgnn.data.schema import Schema
 from tapgnn.data.splits import split_strict
 from tapgnn.errors import ConfigError, EventError, ModelFileError, QueryError, StateError, advise
 from tapgnn.events import Events, Floats, Ints, checked_labels
+from tapgnn.fitted_queries import FittedQueries
 from tapgnn.model import Config, EventClassifier, Model, State, load_model, save_model
 from tapgnn.model.files import (
     SCHEMA,
@@ -75,16 +71,14 @@ from tapgnn.training.checkpoint import load_checkpoint, save_checkpoint
 from tapgnn.training.classification import Classification, ClassifierProtocol, score_events, train_classifier
 from tapgnn.training.link_prediction import History, LinkTraining, Listener, Settings, TrainingParameters
 from tapgnn.training.stream_scoring import represent_along
-from tapgnn.vocabulary import Id, Vocabulary
+from tapgnn.vocabulary import Vocabulary
 
-Ids = Sequence[Id] | ArrayLike
-Side = Literal["src", "dst"]
 # What a saved estimator has beside the model and its state.
 FILE = "estimator.safetensors"
 
 
 @dataclass(eq=False)
-class TAPGNN(TrainingParameters):
+class TAPGNN(TrainingParameters, FittedQueries):
     """Temporal Aggregation and Propagation Graph Neural Network.
 
     preset, and the options of it that are not None, give the model; the others how it is trained; epochs and
@@ -312,18 +306,6 @@ class TAPGNN(TrainingParameters):
         return self.state_.clock + self.model_.config.unit
 
     @torch.no_grad()
-    def embed(self, nodes: Ids, times: ArrayLike | None = None, side: Side | None = None) -> Any:
-        """z(v,t) [Q, d], from what came strictly before each time; times in the past replay the log.
-
-        `side` says whether ids that a source and a destination share stand for the one ('src') or the other ('dst').
-        """
-        node = self._rows(nodes, side)
-        when = self._times(times, len(node))
-        return answer_like(
-            nodes, self.embed_rows(node, when), [f"z{place}" for place in range(self.model_.config.width)]
-        )
-
-    @torch.no_grad()
     def embed_rows(self, node: Ints, when: Floats) -> NDArray[np.float32]:
         """z [Q, d] of rows of the vocabulary at times in the unit of the log."""
         if not len(node) or when.min() > self.state_.clock:
@@ -338,71 +320,10 @@ class TAPGNN(TrainingParameters):
         return represent_along(self.model_, self.model_.empty_state(), self.log_.events(), node, when)[0]
 
     @torch.no_grad()
-    def score(self, src: Ids, dst: Ids, times: ArrayLike | None = None) -> Any:
-        """The score [Q] of each link src -> dst at its time, which must lie after what was observed.
-
-        The chance that an event has this destination rather than one drawn at random.
-        """
-        left, right = self._rows(src, "src"), self._rows(dst, "dst")
-        if len(left) != len(right):
-            raise QueryError(f"expected as many destinations as sources, not {len(right)} and {len(left)}; pair them")
-        logits = self.model_.score(self.state_, left, right, self._times(times, len(left)))
-        return answer_like(src, torch.sigmoid(logits.double()).numpy(force=True), ["score"])
-
-    @torch.no_grad()
-    def rank(self, src: Id | Ids, time: Any = None, k: int = 10, among: Ids | None = None) -> Any:
-        """The k likeliest destinations of a source at a time, with their scores; of several sources, a list of each.
-
-        Candidates are the destinations of the training log (every node of one that is not bipartite), or those given.
-        """
-        self._check_fitted()
-        if not is_whole(k) or k < 1:
-            raise QueryError(f"k must be a whole number of at least 1, not {k!r}")
-        sources = self._rows(src, "src")
-        when = self._times(time, len(sources))
-        pool = self.candidates_
-        if among is not None:
-            pool = self.vocabulary.known_rows(self.schema.internal_dst(listed_ids(among)))
-        best = [self._best(row, at, pool, k) for row, at in zip(sources.tolist(), when.tolist(), strict=True)]
-        return best[0] if isinstance(src, str | Integral) else best
-
-    def _best(self, source: int, when: float, pool: Ints, k: int) -> list[tuple[Id, float]]:
-        """The k best rows of the pool as the user's ids, with their scores."""
-        if not len(pool):
-            return []
-        logits = self.model_.score(self.state_, np.full(len(pool), source), pool, np.full(len(pool), when))
-        best = torch.topk(logits, min(k, len(pool)))
-        names = self.schema.external([self.vocabulary.ids[pool[row]] for row in best.indices.tolist()])
-        return list(zip(names, torch.sigmoid(best.values.double()).tolist(), strict=True))
-
-    def _rows(self, ids: Any, side: Side | None) -> Ints:
-        """[Q] the rows of the user's ids, -1 for an unknown node; on one side, or on the only one that knows it."""
-        schema, vocabulary = self.schema, self.vocabulary
-        if side not in ("src", "dst", None):
-            raise QueryError(f"side is 'src' or 'dst', not {side!r}")
-        names = listed_ids(ids)
-        if not schema.bipartite:
-            return vocabulary.rows(names)
-        left, right = vocabulary.rows(schema.internal_src(names)), vocabulary.rows(schema.internal_dst(names))
-        if side is not None:
-            return left if side == "src" else right
-        both = np.flatnonzero((left >= 0) & (right >= 0))
-        if len(both):
-            raise advise(
-                QueryError,
-                f"{list(names)[both[0]]!r} is a {schema.src} and also a {schema.dst}",
-                "pass side='src' or side='dst'",
-                "pass --side src or --side dst",
-            )
-        return np.maximum(left, right)
-
-    def _times(self, times: Any, size: int) -> Floats:
-        """[Q] times in the unit of the log: numbers as they are, datetimes counted in it, now where there are none."""
-        if times is None:
-            return np.full(size, self.now)
-        when = seconds_of(times, size)
-        is_number = np.asarray(times).dtype.kind in "iuf" or isinstance(np.atleast_1d(times).flat[0], int | float)
-        return when if is_number else when / UNITS[self.schema.time_unit]
+    def score_rows(self, src: Ints, dst: Ints, when: Floats) -> Floats:
+        """Logits [Q] of links of rows of the vocabulary; one source, at one time, may stand for all."""
+        logits = self.model_.score(self.state_, np.broadcast_to(src, dst.shape), dst, when)
+        return logits.double().numpy(force=True)
 
     def evaluate(self, events: Any, seed: int = 0) -> dict[str, dict[str, float]]:
         """Every metric of the strict protocol on events later than all observed, by method, this model first.

@@ -23,6 +23,7 @@ from tapgnn.data.writing import write_table
 from tapgnn.errors import ConfigError, ModelFileError
 from tapgnn.estimator import TAPGNN
 from tapgnn.file_integrity import atomic_write, write_atomically
+from tapgnn.fitted_queries import FittedQueries
 from tapgnn.model.files import MANIFEST, read_file
 from tapgnn.vocabulary import Id
 
@@ -31,7 +32,7 @@ BESIDE = ("fit.json", "report.html", "metrics.jsonl")
 ENDINGS = (".parquet", ".arrow", ".npz", ".txt")
 
 
-def every_node(model: TAPGNN) -> tuple[list[Id], list[str]]:
+def every_node(model: FittedQueries) -> tuple[list[Id], list[str]]:
     """The ids of all nodes as their table has them, and the side of each ('src' where there is only one kind)."""
     schema, held = model.schema, list(model.vocabulary.ids)
     names = schema.external(held)
@@ -83,7 +84,8 @@ def write_head(model: TAPGNN, path: str | Path) -> None:
 
 def push(folder: str | Path, address: str) -> list[str]:
     """Copy a model folder to an address; returns the names of the files, model.json last."""
-    files = _checked(Path(folder))
+    listed, beside = model_files(Path(folder))
+    files = [*beside, *listed]
     system, place = _filesystem(address)
     system.makedirs(place, exist_ok=True)
     for name in files:
@@ -110,17 +112,18 @@ def pull(address: str, folder: str | Path) -> list[str]:
     except FileNotFoundError as error:
         raise ModelFileError(f"{address} is not a whole model: {error} is missing; push it again") from None
     write_atomically(target / MANIFEST, manifest)
-    return _checked(target)
+    listed, beside = model_files(target)
+    return [*beside, *listed]
 
 
-def _checked(folder: Path) -> list[str]:
-    """The files of a model folder, each compared with its checksum; model.json last."""
+def model_files(folder: Path) -> tuple[list[str], list[str]]:
+    """The files of a model folder, each compared with its checksum, model.json last; and those that stand beside it."""
     # A manifest that is missing or damaged is refused by the first file that is read.
     read_file(folder, "weights.safetensors")
     files = _listed(str(folder), (folder / MANIFEST).read_bytes())
     for name in files:
         read_file(folder, name)
-    return [*files, *(name for name in BESIDE if (folder / name).is_file()), MANIFEST]
+    return [*files, MANIFEST], [name for name in BESIDE if (folder / name).is_file()]
 
 
 def _listed(where: str, manifest: bytes) -> list[str]:

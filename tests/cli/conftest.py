@@ -7,8 +7,9 @@ from tests.cli.command import SMALL, tapgnn
 
 @pytest.fixture(autouse=True)
 def own_folder(tmp_path_factory, monkeypatch):
-    """What a command writes beside itself stays out of the project."""
+    """What a command writes beside itself, or notes, stays out of the project and of the user's cache."""
     monkeypatch.chdir(tmp_path_factory.mktemp("here"))
+    monkeypatch.setenv("TAPGNN_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """Questions: the same for every method, asked along the stream, and metrics that come from the scores alone."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,14 +99,21 @@ def test_all_metrics_come_from_the_scores_alone(log):
     assert measure(Recency(), questions).metrics == measure(Echo(), questions).metrics
 
 
-def test_a_protocol_without_validation_questions_takes_the_methods_own_threshold(log):
+def test_a_method_with_probabilities_keeps_its_threshold_and_others_take_that_of_the_validation(log):
     class Certain(Recency):
         threshold = -np.inf
 
     rules = PROTOCOLS["paper"]
     questions = Questions(rules.split(log), rules, 0)
-    assert set(measure(Recency(), questions).metrics) == {"auc", "ap"}
     assert measure(Certain(), questions).metrics["accuracy"] == 0.5
+    found, expected = (measure(Recency(), which).metrics for which in (questions, asked(log)))
+    assert found["accuracy"] == expected["accuracy"]
+
+
+def test_without_validation_events_a_method_has_no_accuracy_but_by_its_own_threshold(log):
+    rules, split = PROTOCOLS["paper"], PROTOCOLS["paper"].split(log)
+    questions = Questions(replace(split, valid=split.valid.slice(0, 0)), rules, 0)
+    assert set(measure(Recency(), questions).metrics) == {"auc", "ap"}
 
 
 def test_a_score_that_is_no_number_is_refused(log):

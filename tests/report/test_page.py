@@ -265,7 +265,7 @@ def test_the_loss_has_one_point_for_each_epoch_and_is_its_mean():
     assert "Training loss, 1 seed, last value 2.000." in page
 
 
-def test_a_map_by_label_tells_the_nodes_and_no_id_becomes_markup():
+def test_maps_by_role_and_label_tell_the_nodes_and_no_id_becomes_markup():
     rng = np.random.default_rng(0)
     names = [f"a{place}" for place in range(39)] + ['<img src=x onerror="alert(1)">']
     page = render_report(
@@ -275,8 +275,11 @@ def test_a_map_by_label_tells_the_nodes_and_no_id_becomes_markup():
             embedding_times=np.arange(40.0),
             embedding_names=names,
             embedding_labels=np.array([1, 0] * 20),
+            embedding_roles=np.repeat([0, 1], 20),
         )
     )
-    assert "Embeddings by label" in page
+    assert "Map of embeddings by role: sources (20), destinations (20)." in page
+    # The label of an event is shown at its source.
+    assert "Map of embeddings by label: other events (10), positive events (10)." in page
     assert "<title>a7</title>" in page
     assert "<img" not in page

@@ -6,6 +6,7 @@
     output.py           tables, messages, JSON and CSV
     events_argument.py  EVENTS: a path or the name of a data set
     progress.py         progress of a training and of many runs: on the screen, in metrics.jsonl and in TensorBoard
+    mlflow_log.py       --mlflow: a fit as a run of MLflow
     data.py             inspect, datasets, simulate
     train.py            fit, evaluate
     results.py          result tables and reports of fit and evaluate

@@ -7,12 +7,12 @@ from typing import Annotated
 
 import typer
 
-from tapgnn.cli.options import command, option
+from tapgnn.cli.options import argument, command, option
 from tapgnn.cli.output import Output, say
 
 _Source = Annotated[
     str,
-    typer.Argument(metavar="JOURNAL|URL", help="A journal, or the address of the server.", show_default=False),
+    argument("JOURNAL|URL", "A journal, or the address of the server."),
 ]
 
 

@@ -26,6 +26,7 @@ EXTRAS = {
     "peers": "torch-geometric",
     "tgb": "py-tgb",
     "tensorboard": "tensorboard",
+    "mlflow": "mlflow-skinny",
 }
 
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from tapgnn.cli.options import ModelArgument, command, option
+from tapgnn.cli.options import ModelArgument, argument, command, option
 from tapgnn.cli.output import Output, say
 from tapgnn.errors import QueryError
 
@@ -53,7 +51,7 @@ ADDRESS = "A folder at any address that fsspec knows, such as s3://bucket/model 
 @command
 def push(
     model: ModelArgument,
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help=ADDRESS, show_default=False)],
+    address: Annotated[str, argument("ADDRESS", ADDRESS)],
     output: Output,
 ) -> None:
     """Copy a model to another place, such as an object store.
@@ -70,8 +68,8 @@ def push(
 
 @command
 def pull(
-    address: Annotated[str, typer.Argument(metavar="ADDRESS", help=ADDRESS, show_default=False)],
-    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder for the model.", show_default=False)],
+    address: Annotated[str, argument("ADDRESS", ADDRESS)],
+    folder: Annotated[Path, argument("FOLDER", "A new folder for the model.")],
     output: Output,
 ) -> None:
     """Copy a model from another place into a new folder, and check it."""

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
     from tapgnn.estimator import TAPGNN
 
 
-EventsArgument = Annotated[
-    str, typer.Argument(metavar="EVENTS", help="A file of events, or the name of a data set.", show_default=False)
-]
-ModelArgument = Annotated[
-    str, typer.Argument(metavar="MODEL", help="The folder that 'tapgnn fit --out' wrote.", show_default=False)
-]
+def argument(name: str, help: str) -> Any:
+    """An argument that must be given, by its name in help."""
+    return typer.Argument(metavar=name, help=help, show_default=False)
+
+
+EventsArgument = Annotated[str, argument("EVENTS", "A file of events, or the name of a data set.")]
+ModelArgument = Annotated[str, argument("MODEL", "The folder that 'tapgnn fit --out' wrote.")]
 
 
 def option(metavar: str, help: str, shown: str | bool = True, *names: str, default: Any = None, **more: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.options import ModelArgument, command, listed, option
+from tapgnn.cli.options import ModelArgument, argument, command, listed, option
 from tapgnn.cli.output import Output, check_file, say
 from tapgnn.errors import DataError, QueryError
 from tapgnn.threads import set_threads, useful_threads
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
 
     from tapgnn.cli.query_input import QueryRows
-    from tapgnn.estimator import TAPGNN, Side
+    from tapgnn.estimator import TAPGNN
+    from tapgnn.fitted_queries import FittedQueries, Side
 
 
 @dataclass(frozen=True)
@@ -72,11 +73,19 @@ class QueryOptions(ModelOptions):
         "just after the last event",
     )
 
-    def open(self, folder: str, log: Path | None = None) -> tuple[TAPGNN, float]:
-        """The model, and the time of the query."""
+    def open(self, folder: str, whole: bool = True, log: Path | None = None) -> tuple[FittedQueries, float]:
+        """The model, and the time of the query; where not all of it is wanted, as few parts of it as it takes."""
         from tapgnn.cli.query_input import parse_time
 
-        model = self.model(folder, log)
+        if whole or self.observe is not None or self.node_table is not None:
+            model: FittedQueries = self.model(folder, log)
+        else:
+            from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+            from tapgnn.saved_model import open_model
+
+            model = open_model(folder)
+            threadpool_limits(limits=self.threads)
         return model, model.now if self.time is None else parse_time(self.time, model)
 
 
@@ -142,7 +151,7 @@ def embed(
         raise QueryError("pass either NODES, or --queries with a file, or --all")
     if side not in (None, "src", "dst"):
         raise QueryError(f"--side must be src or dst, not {side!r}")
-    fitted, time = options.open(model, log)
+    fitted, time = options.open(model, log=log)
     import numpy as np
 
     if every:
@@ -156,7 +165,7 @@ def embed(
     answer.give(columns, found | ({"sides": sides} if every and fitted.schema.bipartite else {}))
 
 
-def _every_node(model: TAPGNN, time: float) -> tuple[QueryRows, list[str]]:
+def _every_node(model: FittedQueries, time: float) -> tuple[QueryRows, list[str]]:
     """All nodes of a model, and the side of each ('src' where there is only one kind)."""
     from tapgnn.cli.query_input import QueryRows
     from tapgnn.exchange import every_node
@@ -186,7 +195,7 @@ def score(
     pair = {name: [given] for name, given in (("src", src), ("dst", dst)) if given is not None}
     if bool(pair) == (queries is not None) or len(pair) == 1:
         raise QueryError("pass either both --src and --dst, or --queries with a file")
-    fitted, time = options.open(model)
+    fitted, time = options.open(model, whole=queries is not None)
     asked = _queried(queries, pair or {"src": [], "dst": []}, fitted, time, keep)
     scores = fitted.score(asked.ids["src"], asked.ids["dst"], asked.times)
     columns = _joined(asked.shown, {"score": scores})
@@ -212,7 +221,7 @@ def rank(
         raise QueryError(f"-k must be at least 1, not {k}")
     if bool(src) == (queries is not None):
         raise QueryError("pass either SRC, or --queries with a file")
-    fitted, time = options.open(model)
+    fitted, time = options.open(model, whole=queries is not None)
     asked = _queried(queries, {"src": src or []}, fitted, time, keep)
     best = fitted.rank(asked.ids["src"], asked.times, k)
     rows = [(row, place + 1, *found) for row, ranked in enumerate(best) for place, found in enumerate(ranked)]
@@ -225,9 +234,7 @@ def rank(
 @command
 def classify(
     model: ModelArgument,
-    events: Annotated[
-        Path, typer.Argument(metavar="EVENTS", help="A file of later events, read as in 'fit'.", show_default=False)
-    ],
+    events: Annotated[Path, argument("EVENTS", "A file of later events, read as in 'fit'.")],
     options: ModelOptions,
     answer: AnswerOutput,
     keep: str | None = option("A,B,...", "Columns of the file to repeat in the answer."),
@@ -276,7 +283,7 @@ def _repeated(model: TAPGNN, rows: pl.DataFrame, keep: Sequence[str], file: str,
 def _queried(
     path: Path | None,
     given: Mapping[str, Sequence[str]],
-    model: TAPGNN,
+    model: FittedQueries,
     time: float,
     keep: str | None,
     side: Side | None = None,

@@ -17,12 +17,10 @@ import polars as pl
 from tapgnn.cli.output import say
 from tapgnn.data.reading.cells import without_missing
 from tapgnn.data.reading.columns import ALIASES, BUSINESS_ALIASES, columns_of
-from tapgnn.data.reading.formats import open_source
 from tapgnn.data.reading.table_source import RawTable, TableSource
-from tapgnn.data.reading.typed_rows import convert_column
 from tapgnn.data.reading.values import INTEGER, explain, is_id, shorten
 from tapgnn.errors import DataError, QueryError
-from tapgnn.estimator import TAPGNN, Side
+from tapgnn.fitted_queries import FittedQueries, Side
 from tapgnn.vocabulary import Id
 
 NODE = ("node", "node_id", "id", "name")
@@ -39,7 +37,7 @@ class QueryRows:
     shown: dict[str, Sequence[Any]]
 
 
-def parse_time(text: str, model: TAPGNN) -> float:
+def parse_time(text: str, model: FittedQueries) -> float:
     """A time in the unit of the log: a number, or a date as the log writes it."""
     values, good = model.schema.clock.convert(pl.Series([text]), "--time")
     if not good[0]:
@@ -47,12 +45,12 @@ def parse_time(text: str, model: TAPGNN) -> float:
     return float(values[0])
 
 
-def as_id(text: str, model: TAPGNN, side: Side | None) -> Id:
+def as_id(text: str, model: FittedQueries, side: Side | None) -> Id:
     """The id that a model knows a node by."""
     return int(text) if INTEGER.match(text) and not is_known(text, model, side) else text
 
 
-def is_known(name: Id, model: TAPGNN, side: Side | None) -> bool:
+def is_known(name: Id, model: FittedQueries, side: Side | None) -> bool:
     """Whether a model knows a node on a side, or on either."""
     schema = model.schema
     sides = {
@@ -64,7 +62,7 @@ def is_known(name: Id, model: TAPGNN, side: Side | None) -> bool:
 
 
 def given_queries(
-    given: Mapping[str, Sequence[str]], model: TAPGNN, time: float, side: Side | None = None
+    given: Mapping[str, Sequence[str]], model: FittedQueries, time: float, side: Side | None = None
 ) -> QueryRows:
     """Queries from the command line: texts by role, all at one time."""
     ids = {role: [as_id(text, model, SIDES[role] or side) for text in texts] for role, texts in given.items()}
@@ -74,12 +72,20 @@ def given_queries(
 
 
 def read_queries(
-    path: Path, roles: Sequence[str], model: TAPGNN, time: float, keep: Sequence[str] = (), side: Side | None = None
+    path: Path,
+    roles: Sequence[str],
+    model: FittedQueries,
+    time: float,
+    keep: Sequence[str] = (),
+    side: Side | None = None,
 ) -> QueryRows:
     """Queries from a file with a column for each role and, optionally, for the time, which otherwise is `time`.
 
     Columns are found by the model's own names, then by the usual ones; without a header they are in this order.
     """
+    from tapgnn.data.reading.formats import open_source
+    from tapgnn.data.reading.typed_rows import convert_column
+
     usual = {cell.lower() for role in (*roles, "time") for cell in _names(role, model)}
     own = {*model.schema.read_columns, *model.schema.dropped}
     source = open_source(path, None, lambda cells: any(cell in own or cell.lower() in usual for cell in cells))
@@ -113,7 +119,7 @@ def read_queries(
     return QueryRows(ids, times, shown | {name: cells[name] for name in repeated})
 
 
-def typed_cells(name: str, cells: pl.Series, model: TAPGNN) -> pl.Series:
+def typed_cells(name: str, cells: pl.Series, model: FittedQueries) -> pl.Series:
     """A column of text as integers where all cells are, as numbers where the schema says so; otherwise as it is.
 
     An answer can then be joined to a table whose reader has found the same types.
@@ -131,7 +137,7 @@ def typed_cells(name: str, cells: pl.Series, model: TAPGNN) -> pl.Series:
     return cells if values.null_count() > known.null_count() else values
 
 
-def warn_of_unknown(queries: QueryRows, model: TAPGNN, side: Side | None = None) -> None:
+def warn_of_unknown(queries: QueryRows, model: FittedQueries, side: Side | None = None) -> None:
     """Mention nodes that the model has never seen, which may be typos."""
     asked = {role: dict.fromkeys(ids) for role, ids in queries.ids.items()}
     strange = (name for role, ids in asked.items() for name in ids if not is_known(name, model, SIDES[role] or side))
@@ -141,19 +147,19 @@ def warn_of_unknown(queries: QueryRows, model: TAPGNN, side: Side | None = None)
         say(f"the model has never seen {shown}; the answer is for a new node")
 
 
-def _name(role: str, model: TAPGNN) -> str:
+def _name(role: str, model: FittedQueries) -> str:
     """The column of a role in an answer: as in the model's own table."""
     return "node" if role == "node" else str(getattr(model.schema, role))
 
 
-def _names(role: str, model: TAPGNN) -> tuple[str, ...]:
+def _names(role: str, model: FittedQueries) -> tuple[str, ...]:
     """The names by which the column of a role is found, the surest first."""
     if role == "node":
         return (*NODE, model.schema.src, model.schema.dst)
     return (getattr(model.schema, role), *ALIASES[role], *BUSINESS_ALIASES[role])
 
 
-def _columns(source: TableSource, roles: Sequence[str], model: TAPGNN) -> dict[str, str]:
+def _columns(source: TableSource, roles: Sequence[str], model: FittedQueries) -> dict[str, str]:
     """The column of each role, and of the time if there is one."""
     wanted = ",".join(_name(role, model) for role in (*roles, "time"))
     if source.by_position:
@@ -173,7 +179,7 @@ def _columns(source: TableSource, roles: Sequence[str], model: TAPGNN) -> dict[s
     return found
 
 
-def _nodes(source: TableSource, table: RawTable, name: str, model: TAPGNN, side: Side | None) -> list[Id]:
+def _nodes(source: TableSource, table: RawTable, name: str, model: FittedQueries, side: Side | None) -> list[Id]:
     cells = list(table.columns[name])
     for cell, place in zip(cells, table.places, strict=True):
         if not is_id(cell):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tapgnn.cli.options import command, listed, option
+from tapgnn.cli.options import argument, command, listed, option
 from tapgnn.cli.output import Output, check_folder, say
 from tapgnn.cli.progress import RunScreen
 from tapgnn.errors import ConfigError, DatasetError
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
 
 NameArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME",
-        help="The experiment: data, links, kernels, ablation, sensitivity, nodes, latency, direct, map or beyond; "
-        "or all of them.",
-        show_default=False,
+    argument(
+        "NAME",
+        "The experiment: data, links, kernels, ablation, sensitivity, nodes, latency, direct, map or beyond; or all.",
     ),
 ]
 

@@ -247,6 +247,7 @@ def _report(path: Path, log: Log, found: Evaluation, results: Mapping[str, Any],
         embedding_times=found.sample.times,
         embedding_names=found.sample.names,
         embedding_labels=found.sample.labels,
+        embedding_roles=found.sample.roles,
         settings={key: results[key] for key in SETTINGS if key in results},
         **more,
     )

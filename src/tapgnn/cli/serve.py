@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tapgnn.cli.options import ModelArgument, command, option
+from tapgnn.cli.options import ModelArgument, argument, command, option
 from tapgnn.cli.output import Output, say
 from tapgnn.errors import ConfigError
 from tapgnn.threads import VARIABLES, set_threads
@@ -165,7 +165,7 @@ def serve(
 def migrate(
     journal: Annotated[
         str,
-        typer.Argument(metavar="JOURNAL", help="The journal: a file, or a postgresql:// address.", show_default=False),
+        argument("JOURNAL", "The journal: a file, or a postgresql:// address."),
     ],
     model: Annotated[Path, typer.Option(metavar="MODEL", help="The folder of the new model.", show_default=False)],
     output: Output,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from tapgnn.cli.options import command, option
+from tapgnn.cli.options import argument, command, option
 from tapgnn.cli.output import Output, say
 
 FileOption = Annotated[Path, typer.Option(metavar="FILE", help="The token file.", show_default=False)]
@@ -55,7 +55,7 @@ def list_tokens(file: FileOption, output: Output) -> None:
 
 @command
 def revoke_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the token.", show_default=False)],
+    name: Annotated[str, argument("NAME", "The name of the token.")],
     file: FileOption,
 ) -> None:
     """Remove a token from a token file; a server that runs refuses it within a second, or at once after SIGHUP."""

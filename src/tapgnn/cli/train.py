@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tapgnn.cli.events_argument import Log, read_log
+from tapgnn.cli.mlflow_log import MLflowLog
 from tapgnn.cli.options import (
     PROTOCOL,
     SEEDS,
@@ -110,6 +112,9 @@ def fit(
     force: bool = option("", "Replace the model in FOLDER.", True, "--force", default=False),
     classify: bool | None = CLASSIFY,
     tensorboard: Path | None = option("DIR", "Also write TensorBoard curves."),
+    mlflow: str | None = option(
+        "ADDRESS", "Also log settings, curves, results and the model to MLflow: http://..., sqlite:///..., file:///..."
+    ),
 ) -> None:
     """Train a model on a whole log and save it, ready for queries about future events.
 
@@ -121,8 +126,11 @@ def fit(
     from tapgnn.training.classification import labelled_parts
 
     _check_folder(out, resume, force)
-    board = None if tensorboard is None else TensorBoardLog(tensorboard)
+    curves = [] if tensorboard is None else [TensorBoardLog(tensorboard)]
+    tracking = [] if mlflow is None else [MLflowLog(mlflow, out.name)]
     log = read_log(events, reading)
+    for tracked in tracking:
+        tracked.open(log.name)
     wanted = _wanted(classify, reading)
     if wanted:
         labelled_parts(log.events)  # refuses, before a long training, a log that no classifier can be trained on
@@ -130,11 +138,21 @@ def fit(
     nodes = node_options.read(log.schema)
     opening = log.opening(f"training on {len(train):,} events, validating on the next {len(valid):,}", nodes)
     table = {"schema": log.schema, "nodes": nodes}
-    _train(estimator, (train, valid), table, out, resume, TrainingScreen(opening, estimator.settings().epochs), board)
-    history = estimator.history_
-    word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
-    say(f"{word}, from epoch {history.best_epoch:.1f} (validation {estimator.select.upper()} {history.best:.4f})")
-    _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, output)
+    screen = TrainingScreen(opening, estimator.settings().epochs)
+    boards: list[TensorBoardLog | MLflowLog] = [*curves, *tracking]
+    with ExitStack() as stack:
+        for board in boards:
+            stack.callback(board.close)
+        _train(estimator, (train, valid), table, out, resume, screen, boards)
+        history = estimator.history_
+        word = "stopped; kept the best weights so far" if history.interrupted else "done; kept the best weights"
+        say(f"{word}, from epoch {history.best_epoch:.1f} (validation {estimator.select.upper()} {history.best:.4f})")
+        result = _finish(out, log, estimator, (train, valid), wanted and not history.interrupted, output)
+        for tracked in tracking:
+            from tapgnn.exchange import model_files
+
+            tracked.finish(result, out, *model_files(out))
+            say(f"run {tracked.name} of the experiment {log.name} at {mlflow}")
     if history.interrupted:
         say("run 'tapgnn fit' with the same options and --resume to continue from the last complete epoch")
         raise typer.Exit(130)
@@ -173,7 +191,7 @@ def _train(
     out: Path,
     resume: bool,
     screen: TrainingScreen,
-    board: TensorBoardLog | None,
+    boards: Sequence[TensorBoardLog | MLflowLog],
 ) -> None:
     """Train with all listeners; exits if there is nothing to keep."""
     from tapgnn.training.checkpoint import FILE
@@ -185,24 +203,25 @@ def _train(
         screen.step(step)
         if step.validation is not None:
             write_metrics(out / METRICS, step.points)
-        if board is not None:
+        for board in boards:
             board.step(step)
 
     with screen.bar:
         model.fit(*parts, **table, listener=listen, checkpoint=out, resume=resume)
-    if board is not None:
-        board.close()
     if not model.history_.points:
         say("stopped before the first validation; nothing was saved")
         raise typer.Exit(130)
     write_metrics(out / METRICS, model.history_.points)
 
 
-def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output) -> None:
-    """Let the model observe the whole log, save it, and report its accuracy."""
+def _finish(
+    out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], classify: bool, output: Output
+) -> dict[str, Any]:
+    """Let the model observe the whole log, save it, and report its accuracy; returns what is reported."""
     from tapgnn.cli.results import COLUMNS, measure_fit, method_table, report_fit, verdict
     from tapgnn.evaluation.runner import versions
     from tapgnn.events import events_fingerprint
+    from tapgnn.saved_model import note_checked
 
     found = measure_fit(model, *parts)
     model.observe(parts[1])
@@ -227,6 +246,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
         "schema": model.schema.to_dict(),
         "nodes": None if described is None else {"id": described.id, "columns": dict(described.kinds)},
     }
+    note_checked(out)
     output.result(result)
     write_json(out / FIT, result)
     report_fit(out / REPORT, log, found, result, classified)
@@ -237,6 +257,7 @@ def _finish(out: Path, log: Log, model: TAPGNN, parts: tuple[Events, Events], cl
     say(verdict(found.results))
     _offer(log, classify)
     say(f"model in {out}, metrics in {out / METRICS}, report in {out / REPORT}")
+    return result
 
 
 def _train_classifier(model: TAPGNN, log: Log) -> Classification:

@@ -34,8 +34,8 @@ class Protocol:
     negatives   the types of negatives, one negative of each per event
     ranked      random negatives per event for MRR and hits@10; 0 for none
     unseen      whether events with unseen nodes have an AUC of their own
-    threshold   'probability': accuracy at a probability of 0.5, of the methods that give one; 'validation': accuracy
-                of every method, at the threshold that is best on the validation events
+    threshold   'validation': accuracy of every method is that at the threshold which is best on the validation events;
+                'probability': of methods that give a probability it is that at 0.5
     labels_from what a classifier of event labels is given: facts of the events, or representations ('paper')
     """
 

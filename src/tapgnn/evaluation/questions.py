@@ -116,7 +116,7 @@ class Questions(Assessment):
         self.dst = np.concatenate([events.dst, *(block.ravel() for block in blocks)])
         self.first, self.labels = slice(0, 2 * self.size), np.repeat([1, 0], self.size)
         self.threshold_dst: Ints | None = None
-        if protocol.threshold == "validation":
+        if len(split.valid):
             self.threshold_dst = sample_negatives(split.valid, split.train, seed=seed, purpose="threshold").dst[:, 0]
 
     def ask(self, method: Method) -> Results:
@@ -130,8 +130,8 @@ class Questions(Assessment):
 
     def _observe_validation(self, method: Method) -> float | None:
         """Move on to the test; the threshold for accuracy, where there is one."""
-        valid = self.split.valid
-        if self.threshold_dst is None:
+        valid, given = self.split.valid, self.protocol.threshold == "probability" and method.threshold is not None
+        if given or self.threshold_dst is None:
             method.observe(valid)
             return method.threshold
         src, dst, when = np.tile(valid.src, 2), np.concatenate([valid.dst, self.threshold_dst]), np.tile(valid.time, 2)
@@ -267,24 +267,27 @@ def measure_trained(
 
 
 class EmbeddingSample(NamedTuple):
-    """z [n, d] of the sources of some events, each just before its time [n].
+    """z [n, d] of both ends of some events, each just before its time [n].
 
-    names are their ids; labels [n] those of the events, all -1 (not known) where the log has none.
+    names are their ids; labels [n] those of the events, all -1 (not known) where the log has none; roles [n] are 0 for
+    sources and 1 for destinations.
     """
 
     z: NDArray[np.float32]
     times: Floats
     names: list[str]
     labels: Ints
+    roles: Ints
 
 
 def sample_embeddings(model: Model, state: State, events: Events, most: int = 2_000) -> EmbeddingSample:
-    """A sample of at most so many events, spread evenly."""
-    rows = spread(len(events), most)
-    found, _ = represent_along(model, state.copy(), events, events.src[rows], events.time[rows])
-    ids = events.vocabulary.ids
+    """A sample of at most so many events, spread evenly: their sources, and then their destinations."""
+    rows, ids = spread(len(events), most), events.vocabulary.ids
+    nodes, times = np.concatenate([events.src[rows], events.dst[rows]]), np.tile(events.time[rows], 2)
+    found, _ = represent_along(model, state.copy(), events, nodes, times)
     labels = np.full(len(rows), UNLABELLED) if events.labels is None else events.labels[rows]
-    return EmbeddingSample(found, events.time[rows], [str(ids[row]) for row in events.src[rows]], labels)
+    roles = np.repeat([0, 1], len(rows))
+    return EmbeddingSample(found, times, [str(ids[row]) for row in nodes], np.tile(labels, 2), roles)
 
 
 def spread(size: int, most: int) -> Ints:

@@ -16,8 +16,9 @@ import numpy as np
 
 from tapgnn.errors import ConfigError, EventError
 from tapgnn.events import Events, Floats
-from tapgnn.kernels import find_kernel
 
+# Those of the package (`tapgnn.kernels`), so that a configuration is read without loading them.
+OWN_KERNELS = ("gcn", "mean", "pool", "attention", "adaptive", "mean-with-self")
 HEADS = ("dot", "role-dot", "additive", "mlp")
 # Of every whole number: far beyond what is of use, and what memory has room for.
 LARGEST = 1 << 16
@@ -82,7 +83,10 @@ class Config:
     events: float = 1e4
 
     def __post_init__(self) -> None:
-        find_kernel(self.kernel)
+        if self.kernel not in OWN_KERNELS:
+            from tapgnn.kernels import find_kernel
+
+            find_kernel(self.kernel)
         _check(self.head in HEADS, f"head {self.head!r} is not one of {', '.join(HEADS)}")
         for name in ("layers", "width", "head_width", "bins"):
             _check(getattr(self, name) >= 1, f"{name} must be at least 1, not {getattr(self, name)}")

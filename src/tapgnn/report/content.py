@@ -30,7 +30,8 @@ class Report:
     labels, scores, times [Q]  the queries: 0 or 1, score of the link, time
     baseline_scores            method -> scores [Q] of the same queries, on any monotone scale
     embeddings [n, d], embedding_times [n]   a sample of z(v, t) and its t
-    embedding_names, embedding_labels [n]    their nodes, and the labels of their events (-1: not known); may be missing
+    embedding_names, embedding_labels, embedding_roles [n]    their nodes, the labels of their events (-1: not known),
+                               and whether they are sources (0) or destinations (1) of them; each may be missing
     classification             labels, scores, times of the judged events, figures such as auc and ap, `methods` (method
                                -> measure -> value, the classifier first) and `alerts` (share of events -> precision and
                                recall); each may be missing
@@ -53,6 +54,7 @@ class Report:
     embedding_times: NDArray[Any] = field(default_factory=_nothing)
     embedding_names: Sequence[str] = ()
     embedding_labels: NDArray[Any] = field(default_factory=_nothing)
+    embedding_roles: NDArray[Any] = field(default_factory=_nothing)
     classification: dict[str, Any] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 

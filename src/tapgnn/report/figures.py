@@ -230,20 +230,37 @@ def map_figure(embeddings: NDArray[Any], times: Floats, names: Sequence[str] = (
 
 
 def label_map_figure(embeddings: NDArray[Any], labels: NDArray[Any], names: Sequence[str]) -> Figure:
-    """The same map with the rare label in a colour of its own, on top; every dot drawn tells its node."""
+    """The same map with the sources of events of the rare label in a colour of their own, on top."""
+    groups = {"other events": (labels == 0, "other", 25.0), "positive events": (labels == 1, "tone-1", 64.0)}
+    caption = "Large dots: the source of a positive event, just before it; small ones: that of another event."
+    return _group_map_figure("label", embeddings, groups, names, caption)
+
+
+def role_map_figure(embeddings: NDArray[Any], roles: NDArray[Any], names: Sequence[str]) -> Figure:
+    """The same map with sources and destinations in two colours."""
+    groups = {"sources": (roles == 0, "tone-0", 25.0), "destinations": (roles == 1, "tone-1", 25.0)}
+    return _group_map_figure("role", embeddings, groups, names, "A node that is both has a dot of either colour.")
+
+
+def _group_map_figure(
+    by: str, embeddings: NDArray[Any], groups: Mapping[str, tuple[Any, str, float]], names: Sequence[str], more: str
+) -> Figure:
+    """The map with the rows of each group in a colour and a size of its own; every dot drawn tells its node."""
     points, _ = components(embeddings)
-    inside, chance = _inside(points), np.random.default_rng(0)
-    rare, common = (np.flatnonzero(inside & chosen) for chosen in (labels == 1, labels != 1))
-    rare, common = (chance.permutation(rows)[:MAP_NAMES] for rows in (rare, common))
-    chart = Chart("", "", 760, 460)
+    inside, known = _inside(points), list(names) if len(names) == len(points) else [""] * len(points)
+    chart, shown = Chart("", "", 760, 460), []
     chart.axes.set_axis_off()
-    known = list(names) if len(names) == len(points) else [""] * len(points)
-    for rows, shade, area in ((common, "mass", 25.0), (rare, "tone-1", 64.0)):
+    for place, (group, (chosen, shade, area)) in enumerate(groups.items()):
+        rows = np.random.default_rng(0).permutation(np.flatnonzero(inside & chosen))[:MAP_NAMES]
         given: dict[str, Any] = {"color": colour(shade), "edgecolors": colour("card"), "linewidths": 1}
         chart.axes.scatter(points[rows, 0], points[rows, 1], area, urls=[known[row] for row in rows.tolist()], **given)
-    words = f"Map of embeddings by label: {len(rare):,} of positive events, {len(common):,} of others."
-    caption = f"Large dots: the source of a positive event, just before it ({len(rare):,}); small ones: of others."
-    return Figure("Embeddings by label", chart.svg(words, "chart map"), caption, wide=True)
+        shown.append(f"{group} ({len(rows):,})")
+        # The dot of the key stands apart from its words, which keep the colour of text.
+        corner: dict[str, Any] = {"transform": chart.axes.transAxes, "va": "center"}
+        chart.axes.text(0.78, 1.0 - 0.055 * place, "\N{BLACK CIRCLE}", color=colour(shade), ha="right", **corner)
+        chart.axes.text(0.79, 1.0 - 0.055 * place, shown[-1], **corner)
+    words = f"Map of embeddings by {by}: {', '.join(shown)}."
+    return Figure(f"Embeddings by {by}", chart.svg(words, "chart map"), more, wide=True)
 
 
 def _inside(points: Floats) -> NDArray[np.bool_]:

@@ -6,6 +6,7 @@ Where the log has labels, it is about the event classification, by average preci
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
 from tapgnn.report.content import Report, is_share, mean_of, spread_of, standing, stems
-from tapgnn.report.figures import Bar, bar_figure
+from tapgnn.report.figures import Bar, Figure, bar_figure
 from tapgnn.report.numbers import count, decimal, label, number
 
 TRIVIAL = ("recency", "popularity", "edgebank", "pair-", "local-global")
@@ -33,12 +34,8 @@ def headline(report: Report) -> dict[str, Any] | None:
     lead = own - other
     state, doubtful = standing(lead, spread, spread_of(table[rival], stem)) if rival else ("alone", False)
     digits = 4 if abs(lead) < 0.005 else 3
-    styles, names = {rival: "best", model: "own"}, [report.model, *report.rivals]
-    bars = [
-        Bar(name, mean_of(table[name], stem), np.nan_to_num(spread_of(table[name], stem)), styles.get(name, "other"))
-        for name in (table if labelled else names)
-        if name in table and math.isfinite(mean_of(table[name], stem))
-    ]
+    names = table if labelled else [report.model, *report.rivals]
+    values = {name: (mean_of(table[name], stem), spread_of(table[name], stem)) for name in names if name in table}
     return {
         "measure": f"{label(stem)}, event classification" if labelled else label(stem),
         "value": decimal(own, digits),
@@ -46,8 +43,22 @@ def headline(report: Report) -> dict[str, Any] | None:
         "state": state,
         "verdict": _verdict(state, rival, lead, digits, doubtful),
         "sentence": _of_labels(report) if labelled else _sentence(stem, own, rival, other, state),
-        "figure": bar_figure(bars, label(stem), 0.5 if stem == "auc" else 0.0, other if rival else None),
+        "figure": method_bars(model, values, label(stem)),
     }
+
+
+def method_bars(model: str, values: Mapping[str, tuple[float, float]], measure: str) -> Figure | None:
+    """A measure of the methods that have it, with its deviation; the best of the others is marked."""
+    finite = {name: pair for name, pair in values.items() if math.isfinite(pair[0])}
+    others = {name: value for name, (value, _) in finite.items() if name != model}
+    rival = max(others, key=lambda name: others[name], default=None)
+    colours = {rival: "best", model: "own"}
+    bars = [
+        Bar(name, value, float(np.nan_to_num(spread)), colours.get(name, "other"))
+        for name, (value, spread) in finite.items()
+    ]
+    origin = 0.5 if measure == "AUC" else 0.0
+    return bar_figure(bars, measure, origin, others[rival] if rival else None) if bars else None
 
 
 def tiles(report: Report) -> list[tuple[str, str, str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from tapgnn.file_integrity import write_atomically
-from tapgnn.report.content import Report
+from tapgnn.report.content import MODEL, Report, as_float
 
 if TYPE_CHECKING:
     from tapgnn.experiments.tables import ResultTable
@@ -44,7 +44,10 @@ def render_report(report: Report) -> str:
 
 
 def render_comparison(title: str, found: ResultTable, settings: Mapping[str, Any]) -> str:
-    """The page of a comparison as text: its table, what is said below it, and the settings."""
+    """The page of a comparison as text: its first measure as bars, its table, what is said below it, the settings."""
+    from tapgnn.experiments.tables import Value
+    from tapgnn.report.charts import chart_style
+    from tapgnn.report.headline import method_bars
     from tapgnn.report.layout import Cell, Table
     from tapgnn.report.tables import settings_table
 
@@ -53,5 +56,11 @@ def render_comparison(title: str, found: ResultTable, settings: Mapping[str, Any
         for label, cells in found.parts()
     ]
     table = Table("Results by method", list(found.header), rows)
+    firsts = {
+        label: (as_float(cells[0].mean), cells[0].std) for label, cells in found.rows if isinstance(cells[0], Value)
+    }
+    with chart_style():
+        figure = method_bars(MODEL, firsts, found.header[1])
     page = _TEMPLATES.get_template("comparison.html")
-    return page.render(title=title, table=table, notes=found.note.splitlines(), settings=settings_table(settings))
+    given = {"title": title, "figure": figure, "table": table, "notes": found.note.splitlines()}
+    return page.render(**given, settings=settings_table(settings))

@@ -85,13 +85,17 @@ def training(report: Report) -> Section | None:
 
 
 def embedding_map(report: Report) -> Section | None:
-    """The embeddings in two dimensions, coloured by time."""
+    """The embeddings in two dimensions, coloured by time, by role and by label."""
     rows, times = np.asarray(report.embeddings), np.asarray(report.embedding_times, dtype=np.float64)
     if not rows.size or not times.size:
         return None
     section = Section("map", "Embedding map")
-    names, labels = report.embedding_names, np.asarray(report.embedding_labels)
+    names, labels, roles = report.embedding_names, np.asarray(report.embedding_labels), report.embedding_roles
     if section.draw("The map", figures.map_figure, rows, times, names):
+        if len(roles) == len(rows):
+            section.draw("The map by role", figures.role_map_figure, rows, roles, names)
+            # An event has its label once, at its source.
+            labels = np.where(roles == 0, labels, -1) if len(labels) == len(rows) else labels
         if len(labels) == len(rows) and (labels == 1).any():
             section.draw("The map by label", figures.label_map_figure, rows, labels, names)
         section.words += [

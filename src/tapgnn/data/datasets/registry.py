@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
+from tapgnn.cache_folder import cache_folder
 from tapgnn.data.datasets.tgb import SAME_EVENTS, has_tgb, is_tgb, read_tgb, tgb_file
 from tapgnn.data.reading.reader import ReadOptions, read_chunks, read_events
 from tapgnn.data.schema import Schema
@@ -104,15 +105,6 @@ def get_dataset(name: str) -> Dataset:
         hint = f" (did you mean {near[0]}?)" if near else ""
         raise DatasetError(f"there is no data set {name!r}{hint}; the data sets are {', '.join(DATASETS)}")
     return DATASETS[name]
-
-
-def cache_folder() -> Path:
-    """Where downloads are stored: TAPGNN_CACHE, or the cache folder of the platform."""
-    if chosen := os.environ.get("TAPGNN_CACHE"):
-        return Path(chosen)
-    import pooch
-
-    return Path(pooch.os_cache("tapgnn"))
 
 
 def find_dataset(name: str) -> Path | None:

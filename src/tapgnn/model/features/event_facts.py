@@ -22,7 +22,7 @@ from tapgnn.compiled.jit import compiled, program
 from tapgnn.model.features.node_statistics import COUNT, LAST, SEEN, last_active, last_seen
 from tapgnn.model.features.node_statistics import RECENT as RECENT_COUNTS
 from tapgnn.model.features.recent_partners import BEGAN, FIRST, NEW, RECENT
-from tapgnn.model.features.statistics_encoder import COUNT_FLOOR
+from tapgnn.model.features.row_layout import COUNT_FLOOR
 
 # Columns of an end before its decayed counts.
 PLAIN = 8

@@ -17,9 +17,14 @@ import numpy as np
 from torch import Tensor
 
 from tapgnn.compiled.jit import compiled
+from tapgnn.model.features.row_layout import StatisticColumns as Statistic
 
-# The first column of each.
-COUNT, LAST, SEEN, RECENT = 0, 2, 4, 6
+COUNT, LAST, SEEN, RECENT = (
+    Statistic.COUNT,
+    Statistic.LAST,
+    Statistic.SEEN,
+    Statistic.RECENT,
+)
 
 
 def both_roles(rows: Any, column: int) -> Any:

@@ -35,11 +35,15 @@ from tapgnn.compiled.numba_intrinsics import ROWS_AHEAD, row_at
 from tapgnn.compiled.parallel import parallel, view
 from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address, plain_pick, rows_of
 from tapgnn.model.features.node_statistics import COUNT
+from tapgnn.model.features.row_layout import PairColumns as Pair
+from tapgnn.model.features.row_layout import PartnerColumns as Partner
 
-FIRST, BEGAN, AT, NEW, RECENT = 1, 2, 3, 4, 6
-KEY, LAST, SEEN, OWN, OUT, BLOCKS = 0, 1, 2, 3, 4, 6
+FIRST, BEGAN, AT, NEW, RECENT = Partner.FIRST, Partner.BEGAN, Partner.AT, Partner.NEW, Partner.RECENT
+KEY, LAST, SEEN = Partner.KEY, Partner.LAST, Partner.SEEN
+OWN, OUT, BLOCKS = Partner.OWN, Partner.OUT, Partner.BLOCKS
 # What is known of a pair at a query, see `pair_facts`.
-MET, PAUSE, TICKS, OWN_EVENTS, COUNTS, PAIR_FACTS = 0, 1, 2, 3, 5, 7
+MET, PAUSE, TICKS = Pair.MET, Pair.PAUSE, Pair.TICKS
+OWN_EVENTS, COUNTS, PAIR_FACTS = Pair.OWN_EVENTS, Pair.COUNTS, Pair.WIDTH
 # A node that nobody knows has met nobody, not even another one of its kind.
 NOBODY = -1.0
 

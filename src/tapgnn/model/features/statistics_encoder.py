@@ -35,11 +35,10 @@ from tapgnn.model.features.node_statistics import (
 )
 from tapgnn.model.features.recent_partners import NEW
 from tapgnn.model.features.recent_partners import RECENT as NEW_RECENT
+from tapgnn.model.features.row_layout import COUNT_FLOOR as COUNT_FLOOR
 
 # The first column of each.
 PAUSE, TICKS, NEVER, COUNTS = 0, 3, 6, 9
-# Beside one event, so that the logarithm of a decayed count levels off.
-COUNT_FLOOR = 0.1
 
 
 class Encoding(NamedTuple):

@@ -27,9 +27,7 @@ from tapgnn.compiled.products import empty_rows
 from tapgnn.compiled.row_lookup import Rows, fetch_row, find_address, plain_pick
 from tapgnn.kernels.flow import Flow
 from tapgnn.model.features.node_statistics import last_active, last_seen
-
-# Keeps the cosine of an empty sketch at 0, and that of one long faded small.
-FLOOR = 1e-3
+from tapgnn.model.features.row_layout import COSINE_FLOOR
 
 
 def sketch_size(width: int, steps: int, rate: Any) -> int:
@@ -101,7 +99,7 @@ def plain_compare_sketches(rows: Rows, kept: Tensor, left: int, sketching: Sketc
     ours = ends[:left].repeat(len(theirs) // max(left, 1), 1, 1, 1)
     counts = torch.einsum("qhiw,qhjw->qhij", ours, theirs) / width
     norms = [(side.square().sum(dim=3) / width).sqrt() for side in (ours, theirs)]
-    cosines: Tensor = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + FLOOR)
+    cosines: Tensor = counts / (norms[0].unsqueeze(3) * norms[1].unsqueeze(2) + COSINE_FLOOR)
     return cosines.flatten(2)[:, :, 1:].flatten(1)
 
 
@@ -210,7 +208,7 @@ def fill_cosines(rows: Any, kept: Any, left: Any, steps: Any, cosines: Any) -> N
     norm_left, norm, square = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     kept_left, kept_right = np.empty(parts, dtype=kind), np.empty(parts, dtype=kind)
     product, size = np.empty(len(first), dtype=kind), np.empty(len(first), dtype=kind)
-    floor = kind.type(width * FLOOR)
+    floor = kind.type(width * COSINE_FLOOR)
     for u in range(left):
         for q in range(min(u + 1, left - 1), len(kept), left):
             fetch_row(rows, q)
