@@ -112,7 +112,7 @@ class EventBatch:
         try:
             magic, events, count, length, width, size, flags = _HEADER.unpack_from(payload)
             text = json.loads(payload[_HEADER.size : _HEADER.size + length])
-            arrays = _Arrays(payload, events, _HEADER.size + length)
+            arrays = _PayloadReader(payload, events, _HEADER.size + length)
             time, src, dst = arrays.floats(), *(arrays.integers(_NUMBERS[size]) for _ in range(2))
             booleans, kept = frozenset[str](), dict[str, Any]()
             if magic == _PLAIN:
@@ -157,7 +157,7 @@ class EventBatch:
         return EventBatch(ids, src, dst, self.time, rounded, self.labels, self.index, kept=kept)
 
 
-class _Arrays:
+class _PayloadReader:
     """The arrays of a payload, one after the other."""
 
     def __init__(self, payload: bytes, events: int, place: int) -> None:
