@@ -107,11 +107,12 @@ def main():
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--chunk", type=int, default=4096)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--data", default=os.environ.get("TAPGNN_DATA", ""))
     options = parser.parse_args()
     if not Path(options.data, "wikipedia-nofeatures.csv").is_file():
         raise SystemExit("set TAPGNN_DATA to the folder with the data sets")
-    set_threads(1)
+    set_threads(options.threads)
     split = split_strict(load_dataset("wikipedia"))
     forum = split_strict(load_dataset("fb-forum"))
     train_tapgnn(forum, 1, options.chunk)  # compiles the loops
@@ -141,7 +142,7 @@ def main():
                 "epochs": options.epochs,
                 "chunk": options.chunk,
                 "width": WIDTH,
-                "threads": 1,
+                "threads": options.threads,
             }
         )
     )
