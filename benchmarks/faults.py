@@ -91,19 +91,18 @@ def main():
         # Without checkpoints, which would tell by themselves that the end of the journal is missing.
         broken = {"broken": "acknowledges first", "every": 10**9}
         control = attack(str(folder / "control.db"), folder / "control", CONTROL, **broken)
-    print(
-        json.dumps(
-            {
-                "kills": sum(sum(each["kills"].values()) for each in found.values()),
-                **{name: sum(each[name] for each in found.values()) for name in ("acknowledged", "lost", "doubled")},
-                "digest_equal": all(each["digest_equal"] for each in found.values()),
-                **{name: found["postgresql"].pop(name) for name in ("recovered", "losses", "recovery_s")},
-                "control_caught": control["lost"] > 0,
-                "by_journal": found,
-                "control": control,
-            }
-        )
-    )
+    result = {
+        "kills": sum(sum(each["kills"].values()) for each in found.values()),
+        **{name: sum(each[name] for each in found.values()) for name in ("acknowledged", "lost", "doubled")},
+        "digest_equal": all(each["digest_equal"] for each in found.values()),
+        **{name: found["postgresql"].pop(name) for name in ("recovered", "losses", "recovery_s")},
+        "control_caught": control["lost"] > 0,
+        "by_journal": found,
+        "control": control,
+    }
+    print(json.dumps(result))
+    kept = not result["lost"] and not result["doubled"] and result["digest_equal"]
+    sys.exit(0 if kept and result["recovered"] == result["losses"] and result["control_caught"] else 1)
 
 
 if __name__ == "__main__":

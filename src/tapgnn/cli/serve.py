@@ -98,9 +98,10 @@ class SourceOptions:
 
     def _kafka_options(self) -> dict[str, Any]:
         pairs = [pair.partition("=") for pair in self.kafka_option or []]
-        for key, mark, _ in pairs:
+        for place, (_, mark, _) in enumerate(pairs, start=1):
+            # It is not repeated: it may be a password.
             if not mark:
-                raise ConfigError(f"--kafka-option {key} is not KEY=VALUE; write for example security.protocol=SSL")
+                raise ConfigError(f"--kafka-option number {place} is not KEY=VALUE, such as security.protocol=SSL")
         return {key: value for key, _, value in pairs}
 
 

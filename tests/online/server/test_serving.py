@@ -63,7 +63,9 @@ def test_what_cannot_be_served_is_refused_in_one_line(model, tmp_path):
     assert "model.json is missing" in tapgnn("serve", tmp_path, *journal).refusal
     assert "not a token file" in tapgnn("serve", model, *journal, "--tokens", model / "model.json").refusal
     assert "kafka://HOST:PORT/TOPIC" in tapgnn("serve", model, *journal, "--source", "kafka://here").refusal
-    assert "KEY=VALUE" in tapgnn("serve", model, *journal, "--source", "kafka://h:1/t", "--kafka-option", "x").refusal
+    wrong = tapgnn("serve", model, *journal, "--source", "kafka://h:1/t", "--kafka-option", "sasl.password:hunter2")
+    assert "KEY=VALUE" in wrong.refusal
+    assert "hunter2" not in wrong.refusal
     assert "ends in none of" in tapgnn("serve", model, *journal, "--source", tmp_path / "log.bin").refusal
     assert "scope" in tapgnn("token", "new", "--scope", "all", "--file", tmp_path / "t.json").refusal
     assert not (tmp_path / "state.db").exists()
