@@ -70,13 +70,22 @@ page: setup
 docs: setup
 	$(BIN)/mkdocs build --strict
 
-# Wheel and sdist in dist/, the wheel alone in an empty environment, and what it then consists of (CycloneDX).
+# Wheel and sdist in dist/, the wheel alone in an empty environment, what it does there, and what it then consists of
+# (CycloneDX).
+BARE := dist/environment/bin
+TINY := dist/environment/tiny
 package: setup
 	rm -rf dist
 	$(BIN)/python -m hatchling build
 	$(PYTHON) -m venv --clear dist/environment
-	dist/environment/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
-	dist/environment/bin/tapgnn --version
+	$(BARE)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt dist/*.whl
+	$(BARE)/tapgnn --version
+	$(BARE)/python -c 'from importlib.util import find_spec; found = [name for name in ("fastapi", "ray", "torch_geometric") if find_spec(name)]; raise SystemExit(f"the bare wheel installs {found}" if found else 0)'
+	$(BARE)/tapgnn doctor
+	$(BARE)/tapgnn simulate $(TINY).csv --events 500 --accounts 60 --merchants 20
+	$(BARE)/tapgnn fit $(TINY).csv --epochs 1 --out $(TINY)
+	$(BARE)/tapgnn rank $(TINY) a00001 -k 3
+	$(BARE)/tapgnn export $(TINY) --embeddings $(TINY).parquet --head $(TINY).safetensors
 	$(BIN)/cyclonedx-py environment dist/environment --pyproject pyproject.toml --output-file dist/sbom.json
 	rm -rf dist/environment
 

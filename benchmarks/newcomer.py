@@ -1,8 +1,8 @@
 """How long it takes from `git clone` to a report on a table, by the words of the README alone.
 
 The repository is cloned into a temporary folder, the lines of the README's first `console` block and of its `sh` block
-are run there one after the other as they are printed, and the report must exist. Prints one JSON object as the last
-line: the seconds of every line, and of all of them.
+are run there one after the other as they are printed. Prints one JSON object as the last line: the seconds of every
+line, and of all of them. The exit code is 1 if a line fails, the report is missing, or all takes longer than LIMIT.
 """
 
 import json
@@ -15,6 +15,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+# Seconds from nothing to a report.
+LIMIT = 300
 
 
 def lines_of(readme):
@@ -42,7 +44,7 @@ def main():
         whole = round(time.perf_counter() - start, 1)
         report = (clone / "model/report.html").is_file()
     print(json.dumps({"benchmark": "newcomer", "seconds": seconds, "total_s": whole, "report": report}))
-    sys.exit(done.returncode)
+    sys.exit(1 if done.returncode or not report or whole > LIMIT else 0)
 
 
 if __name__ == "__main__":

@@ -28,6 +28,8 @@ COMMANDS = {
     "training": "python benchmarks/training.py",
     "memory": "python benchmarks/memory.py",
     "online": "python benchmarks/online.py",
+    "startup": "python benchmarks/startup.py",
+    "newcomer": "python benchmarks/newcomer.py",
     "server": "python benchmarks/server.py",
     "faults": "python benchmarks/faults.py --night",
     "tgb-lag-0": "tapgnn evaluate tgbl-wiki --protocol tgb --seeds 5 --json",

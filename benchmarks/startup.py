@@ -1,4 +1,4 @@
-"""How long the command line takes to answer from nothing: help, and a question to a saved model.
+"""How long the installed command `tapgnn` takes to answer from nothing: help, and a question to a saved model.
 
 A small model is fitted first, and every command is run once before it is timed, so that compiled loops and files are
 cached. Prints one JSON object as the last line: for each command the best wall and processor seconds of ROUNDS, beside
@@ -29,7 +29,7 @@ def seconds(command):
 
 
 def main():
-    python, tapgnn = [sys.executable, "-c"], [sys.executable, "-m", "tapgnn.cli"]
+    python, tapgnn = [sys.executable, "-c"], [str(Path(sys.executable).with_name("tapgnn"))]
     with tempfile.TemporaryDirectory() as folder:
         log, model = str(Path(folder) / "payments.csv"), str(Path(folder) / "model")
         subprocess.run([*tapgnn, "simulate", log, "--events", "2000"], check=True, capture_output=True)

@@ -1,5 +1,6 @@
-"""docs/results.md: it says what the files in results/ hold, and nothing else."""
+"""docs/results.md and the table of the README: they say what the files in results/ hold, and nothing else."""
 
+import csv
 import importlib.util
 import json
 import re
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tapgnn.baselines import TRIVIAL
 from tapgnn.evaluation.revisions import REVISIONS
 
 ROOT = Path(__file__).parent.parent
@@ -28,6 +30,21 @@ page, record = module(ROOT / "docs" / "results_page.py"), module(ROOT / "benchma
 
 def test_the_page_is_that_of_the_stored_results():
     assert (ROOT / "docs" / "results.md").read_text() == page.render(), "run 'make page', and commit the page"
+
+
+def test_the_table_of_the_readme_is_that_of_the_stored_results():
+    with (ROOT / "results" / "links" / "links-auc.csv").open() as file:
+        stored = list(csv.DictReader(file))
+    expected = {}
+    for name in {row["column"] for row in stored}:
+        rows = {row["method"]: row for row in stored if row["column"] == name}
+        model, best = rows["tapgnn"], max((rows[rule] for rule in TRIVIAL), key=lambda row: float(row["mean"]))
+        printed = max(float(row["printed"]) for row in rows.values() if row["printed"])
+        ours, trivial = f"**{float(model['mean']):.4f}** ± {float(model['std']):.4f}", f"{float(best['mean']):.4f}"
+        expected[name] = [ours, f"{trivial} ({best['method']})", f"{printed:.3f}"]
+    table = re.search(r"^\| data set \| tapgnn .*\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "README.md").read_text(), re.M)[1]
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    assert {name: cells for name, *cells in shown} == expected
 
 
 def test_a_changed_number_changes_the_page(tmp_path):
@@ -55,7 +72,8 @@ def test_sections_without_results_are_left_out_and_their_commands_listed(tmp_pat
     named = set(re.findall(r"- `(?:tapgnn reproduce|python benchmarks/record\.py) ([a-z0-9-]+)", text))
     assert re.findall("^## .*", text, re.M) == ["## What can be run besides"]
     assert {"links", "nodes", "latency", "direct", "map", "beyond", "data", "kernels"} <= named
-    assert {"scan", "forward", "threads", "training", "memory", "online", "server", "dyglib", "tgb-lag-0"} <= named
+    assert {"scan", "forward", "threads", "training", "memory", "online", "server", "dyglib"} <= named
+    assert {"newcomer", "startup", "tgb-lag-0"} <= named
     assert not re.search(r"\d\.\d{3}", text)
 
 
@@ -109,6 +127,8 @@ PRINTED = {
     }
     | {"score_p50_ms": 1.9, "score_p95_ms": 3.3, "score_p99_ms": 4.6, "memory_growth": 0.0007}
     | {"nodes": [1_000_000], "stop_s": 4.1, "open_s": 7.9},
+    "newcomer": {"benchmark": "newcomer", "total_s": 142.5, "seconds": {}},
+    "startup": {"benchmark": "startup", "tapgnn --help": {"wall_s": 0.31, "processor_s": 0.229}},
     "tgb-lag-0": {"mrr_mean": 0.8354, "mrr_std": 0.0004, "valid_mrr_mean": 0.8513}
     | {"baselines": {"recency": {"mrr_mean": 0.1571, "valid_mrr_mean": 0.1399}}},
     "classification-wikipedia": {"log": "wikipedia", "positives": 217, "test_auc_mean": 0.908, "test_ap_mean": 0.025}

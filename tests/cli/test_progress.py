@@ -7,7 +7,6 @@ import pytest
 from rich.console import Console
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-from tapgnn.cli import progress
 from tapgnn.cli.progress import TensorBoardLog, TrainingScreen
 from tapgnn.errors import ConfigError
 from tapgnn.training.link_prediction import TrainingProgress
@@ -22,8 +21,7 @@ STEPS = [
 def shown(monkeypatch, terminal, seeds=1):
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=80)
-    monkeypatch.setattr(progress, "Console", lambda stderr: console)
-    monkeypatch.setattr("tapgnn.cli.output.Console", lambda stderr: console)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: console)
     screen = TrainingScreen("here it begins", 2, seeds)
     with screen.bar:
         for seed in range(seeds):

@@ -1,7 +1,8 @@
 """Every block of code in tutorials and how-to guides runs, in its order, in one folder for each page.
 
 Blocks of `python` and `sh` are run; `console` shows a session with a server or a tool that a test machine may not have,
-and its commands and options are compared with the program. Pages of reference and explanation have doctests.
+and its commands and options are compared with the program, as are those of the README. Pages of reference and
+explanation have doctests.
 """
 
 import os
@@ -20,7 +21,7 @@ from tapgnn.cli.app import app
 DOCS = Path(__file__).parents[2] / "docs"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 GUIDES = sorted([*DOCS.glob("tutorials/*.md"), *DOCS.glob("how-to/*.md")])
-PAGES = sorted(path for path in DOCS.rglob("*.md"))
+PAGES = sorted([*DOCS.rglob("*.md"), DOCS.parent / "README.md"])
 
 
 def blocks(page):

@@ -29,6 +29,8 @@ def test_an_example_runs_and_is_short(name, tmp_path):
 def test_the_notebook_runs_and_shows_a_log_a_model_and_a_comparison():
     book = json.loads((EXAMPLES / "first_look.ipynb").read_text())
     assert not [cell for cell in book["cells"] if cell.get("outputs")]
+    code = ["".join(cell["source"]) for cell in book["cells"] if cell["cell_type"] == "code"]
+    assert sum(len(each.splitlines()) for each in code) < 60
     names: dict[str, object] = {}
     shown = []
     for cell in book["cells"]:

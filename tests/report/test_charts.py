@@ -12,7 +12,7 @@ from tapgnn.errors import QueryError
 from tapgnn.evaluation import metrics
 from tapgnn.report.charts import SECOND, Chart, chart_style, unit_chart
 from tapgnn.report.curves import components, precision_recall, roc
-from tapgnn.report.figures import MAP_POINTS, Bar, bar_figure, map_figure
+from tapgnn.report.figures import MAP_NAMES, MAP_POINTS, Bar, bar_figure, map_figure
 from tests.report.document import Document
 
 QUERIES = st.integers(2, 60).flatmap(
@@ -163,3 +163,16 @@ def test_every_embedding_of_the_map_is_drawn_or_counted_as_an_outlier(size: int)
     dots = sum(len(re.findall("M ", path.attributes["d"] or "")) for path in Document(figure.drawing).all("path")[1:])
     outliers = re.search(r"(\d+) outliers? not shown", figure.caption)
     assert dots + int(outliers[1] if outliers else 0) == min(size, MAP_POINTS)
+
+
+@pytest.mark.parametrize("size", [37, 3000])
+def test_the_caption_of_the_map_says_how_many_dots_tell_their_node(size: int) -> None:
+    rows = np.random.default_rng(0).standard_normal((size, 5))
+    figure = map_figure(rows, np.arange(float(size)), [f"node-{row}" for row in range(size)])
+    told = len(set(re.findall(r"node-\d+", figure.drawing)))
+    said = re.search(r"([\d,]+) of the ([\d,]+) dots tell their node", figure.caption)
+    if said:
+        assert told == int(said[1].replace(",", "")) == MAP_NAMES < int(said[2].replace(",", ""))
+    else:
+        outliers = re.search(r"(\d+) outliers? not shown", figure.caption)
+        assert told == size - int(outliers[1] if outliers else 0) < MAP_NAMES

@@ -5,12 +5,10 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.table import Table
 
 from tapgnn.cli.options import command, option
 from tapgnn.cli.output import Output, say
@@ -41,6 +39,8 @@ def doctor(
     """
     found: dict[str, Any] = {"versions": _versions(), "extras": _extras()}
     found |= {"threads": _threads(), "folders": _folders(), "devices": _devices()}
+    from rich.table import Table
+
     for title, rows in found.items():
         table = Table(box=None, show_header=False)
         for name, value in rows.items():
@@ -53,6 +53,8 @@ def doctor(
 
 
 def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
     from tapgnn.evaluation.runner import versions
 
     set_threads(1)
@@ -61,6 +63,8 @@ def _versions() -> dict[str, str]:
 
 def _extras() -> dict[str, str]:
     """The extras, each with the version of its library, or how to install it."""
+    from importlib.metadata import PackageNotFoundError, version
+
     found = {}
     for name, library in EXTRAS.items():
         try:

@@ -13,18 +13,21 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Any
 
 from tapgnn.cli.options import option
 from tapgnn.errors import ConfigError
 from tapgnn.file_integrity import atomic_write, write_atomically
 
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
 
 def say(message: str, console: Console | None = None) -> None:
     """Print a message to standard error without markup; a progress bar passes its own console."""
+    from rich.console import Console
+
     (console or Console(stderr=True)).print(message, markup=False, highlight=False, soft_wrap=True)
 
 
@@ -38,6 +41,8 @@ class Output:
 
     def show(self, title: str, table: Table) -> None:
         """Print a table to standard output, or to standard error if standard output is for JSON."""
+        from rich.console import Console
+
         console = Console(stderr=self.json)
         console.print(title, style="bold", markup=False, highlight=False, soft_wrap=True)
         console.print(table)

@@ -11,9 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
 from tapgnn.cli.output import say
 from tapgnn.errors import ConfigError
 from tapgnn.file_integrity import write_atomically
@@ -31,6 +28,9 @@ class TrainingScreen:
     """
 
     def __init__(self, opening: str, epochs: int, seeds: int = 1) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
         self.opening, self.epochs, self.seeds = opening, epochs, seeds
         self.seed: int | None = None
         self.turn, self.best = -1, -1.0
@@ -79,6 +79,9 @@ class RunScreen:
     """Progress of runs: what each is called, and what is said of it when it has finished."""
 
     def __init__(self, title: str, total: int, words: Callable[[Run], str], outcome: Callable[[Found], str]) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
         self.words, self.outcome = words, outcome
         console = Console(stderr=True)
         columns = (TextColumn("{task.description}"), BarColumn(bar_width=20), MofNCompleteColumn(), TextColumn("ETA"))

@@ -8,12 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.panel import Panel
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-
 from tapgnn.cli.events_argument import read_whole
 from tapgnn.cli.options import EventsArgument, ReadingOptions, command, option
 from tapgnn.cli.output import Output, say
@@ -21,6 +15,8 @@ from tapgnn.cli.serve import EngineOptions
 from tapgnn.errors import ConfigError
 
 if TYPE_CHECKING:
+    from rich.panel import Panel
+
     from tapgnn.online.replay import ReplayProgress, Tally, Target
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -113,6 +109,9 @@ class Dashboard:
     """The progress of a replay: a panel on a terminal, elsewhere one line per 10 %."""
 
     def __init__(self, title: str) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
         self.title = title
         self.console = Console(stderr=True)
         self.live = Live(console=self.console, refresh_per_second=8) if self.console.is_terminal else None
@@ -135,6 +134,10 @@ class Dashboard:
         return f"{said}  {_percentiles(took)}" if took else said
 
     def _panel(self, progress: ReplayProgress, tally: Tally) -> Panel:
+        from rich.panel import Panel
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+
         area = tally.recent_auc()
         if area is not None and len(self.areas) < 60 * progress.done // progress.total:
             self.areas.append(area)
@@ -183,6 +186,8 @@ def _moment(time: float) -> str:
 
 
 def _report(title: str, progress: ReplayProgress, tally: Tally, output: Output) -> None:
+    from rich.table import Table
+
     curve, whole = tally.curve(), tally.whole_auc()
     table = Table(box=None, pad_edge=False)
     for heading in ("from", "to", "events", "AUC"):

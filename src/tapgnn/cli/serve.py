@@ -33,7 +33,7 @@ class EngineOptions:
     hold_back: bool | None = _engine("", "Absorb an instant only after a later one has begun.", "yes")
     ttl: float | None = _engine("TIME", "Forget nodes that are inactive for longer.", "never")
     horizon: float | None = _engine(
-        "TIME", "Refuse events this much later than the latest event; inf: none.", "automatic"
+        "TIME", "Reject events later than the latest one by more than this; inf disables it.", "automatic"
     )
     max_held: int | None = _engine("N", "Maximum number of events that wait for later ones.", "100,000")
     checkpoint_every: int | None = _engine("N", "Records between checkpoints.", "adaptive")

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from tapgnn.cli.options import argument, command, option
 from tapgnn.cli.output import Output, say
@@ -42,6 +41,8 @@ def new_token(
 @command
 def list_tokens(file: FileOption, output: Output) -> None:
     """List the tokens in a token file: name, scope, when each was created and when it expires."""
+    from rich.table import Table
+
     from tapgnn.online.server.tokens import Tokens
 
     entries = Tokens.load(file).entries

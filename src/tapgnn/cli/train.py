@@ -60,7 +60,8 @@ def evaluate(
 
     The model is trained on the first 70 % of the events, its weights are selected on the next 15 %, and it is tested on
     the last 15 %: can it tell the true destination of an event from a negative? Recency, popularity, EdgeBank and the
-    pair rules need no training; a model that does not beat them has learned nothing. Ctrl-C keeps the completed seeds.
+    pair rules need no training; a model that does not beat them is not worth using. Ctrl-C keeps the
+    completed seeds.
 
     With --classify, a classifier of the labels of events (such as fraud) is trained and tested on the same parts,
     alongside simple rules and gradient-boosted trees; with --protocol paper it uses the two representations only.

@@ -211,8 +211,9 @@ def map_figure(embeddings: NDArray[Any], times: Floats, names: Sequence[str] = (
             dots = np.repeat(points[layer[shades[layer] == shade]], 3, axis=0)
             dots[2::3] = np.nan
             chart.axes.plot(*dots.T, color=colour(f"shade-{shade}"), linewidth=5, solid_capstyle="round", alpha=0.65)
+    drawn = chosen[inside[chosen]]
     if len(names) == len(points):
-        told = chosen[inside[chosen]][:MAP_NAMES]
+        told = drawn[:MAP_NAMES]
         # Seen by the pointer alone.
         chart.axes.scatter(
             points[told, 0], points[told, 1], 40, colour("ink"), alpha=0.0, urls=[names[row] for row in told.tolist()]
@@ -221,6 +222,8 @@ def map_figure(embeddings: NDArray[Any], times: Floats, names: Sequence[str] = (
     caption = f"Horizontal: first principal component ({first} of the variance). Vertical: second ({second})."
     if outside := int((~inside[chosen]).sum()):
         caption += f" {count(outside, 'outlier')} not shown."
+    if len(names) == len(points) and len(drawn) > MAP_NAMES:
+        caption += f" {MAP_NAMES:,} of the {len(drawn):,} dots tell their node."
     words = f"Map of {len(chosen):,} embeddings by their first two principal components, coloured by time."
     unix = is_unix(times)
     # Over more than a few days the hour does not matter.
