@@ -32,7 +32,7 @@ class ScoredBatch:
 
     probabilities: list[float] = field(metadata=_about("The same as scores.", deprecated=True))
     risks: list[float] | None = field(
-        metadata=_about("Predicted probability of the rare label, where the model has a classifier.")
+        metadata=_about("Predicted probability of the positive label, where the model has a classifier.")
     )
     receipt: BatchReceipt
     scores: list[float] = field(
@@ -85,7 +85,7 @@ class RiskExplanation:
     src: Id
     dst: Id
     time: float
-    risk: float = field(metadata=_about("Predicted probability of the rare label."))
+    risk: float = field(metadata=_about("Predicted probability of the positive label."))
     logit: float = field(metadata=_about("Its log-odds."))
     base: float = field(metadata=_about("The log-odds of the average training event."))
     parts: list[RiskPart]

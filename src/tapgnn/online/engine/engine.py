@@ -164,7 +164,7 @@ class Engine(Queries):
     def classify_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
-        """As `score_then_observe`, with the classifier's probability [E] of the rare label."""
+        """As `score_then_observe`, with the classifier's probability [E] of the positive label."""
         outcome = self._take(events, producer, sequence, offset, classify=True, told=True)
         return outcome.given("risks"), outcome.receipt
 

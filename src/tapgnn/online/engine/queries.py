@@ -112,7 +112,7 @@ class Queries:
             return list(zip(inside.own([names.ids[row] for row in rows]), values, strict=True))
 
     def classify(self, events: Arriving) -> Floats:
-        """The classifier's probability [E] of the rare label, each event on its own; nothing is observed."""
+        """The classifier's probability [E] of the positive label, each event on its own; nothing is observed."""
         self._check_open()
         classifier = classifier_of(self._live)
         batch = self._writer.rows.read(events)

@@ -4,7 +4,8 @@
     pace        events and slowest batch of each of the last seconds
     latencies   seconds that the latest batches and queries took
 
-Risk is the classifier's probability of the rare label where there is one, else the surprise: 1 - the score of the link.
+Risk is the classifier's probability of the positive label where there is one, else the surprise: 1 - the score of the
+link.
 """
 
 from __future__ import annotations
