@@ -100,7 +100,7 @@ class TAPGNN(TrainingParameters, FittedQueries):
     epochs: int | None = None
     vector_rate: float | None = None
 
-    # What the columns of predict_proba stand for: the common and the rare label.
+    # What the columns of predict_proba stand for: the negative and the positive label.
     classes_ = np.array([0, 1])
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -357,7 +357,7 @@ class TAPGNN(TrainingParameters, FittedQueries):
 
     @torch.no_grad()
     def classify(self, events: Any) -> Any:
-        """The probability [E] of the rare label for each of these events, each seen just before it happens.
+        """The probability [E] of the positive label for each of these events, each seen just before it happens.
 
         The events must be later than what was observed; they are not absorbed. For a table the answer is in the order
         of its rows; without a column of times, every event is taken to happen now.
@@ -369,7 +369,7 @@ class TAPGNN(TrainingParameters, FittedQueries):
         return answer_like(events, in_row_order(scores, order), ["risk"])
 
     def predict_proba(self, events: Any) -> NDArray[np.float64]:
-        """[E, 2] the probabilities of the common and of the rare label, as scikit-learn wants them; see `classify`."""
+        """[E, 2] the probabilities of the negative and positive label, as scikit-learn wants them; see `classify`."""
         risk = np.asarray(self.classify(events))
         return np.column_stack([1 - risk, risk])
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 MANIFEST, VOCABULARY, SCHEMA = "model.json", "vocabulary.json", "schema.json"
 WEIGHTS, STATE, ESTIMATOR = "weights.safetensors", "state.safetensors", "estimator.safetensors"
-# In the cache folder: the marks of what was checked, a line each, the latest last, and how many are kept.
+# In the cache folder: the fingerprints of what was checked, a line each, the latest last, and how many are kept.
 CHECKED, KEPT = "checked-models.txt", 1_000
 # Pairs that are scored at once.
 PIECE = 4_096
@@ -42,7 +42,7 @@ def open_model(folder: str | Path) -> FittedQueries:
     """The model in a folder; one that is missing, damaged, older or newer is a clear error."""
     path = Path(folder)
     manifest = _content(path / MANIFEST)
-    if _mark(manifest) not in _checked():
+    if _fingerprint(manifest) not in _checked():
         _load_whole(path)
         note_checked(path)
     expected = json.loads(manifest)["sha256"]
@@ -53,9 +53,9 @@ def open_model(folder: str | Path) -> FittedQueries:
 
 def note_checked(folder: str | Path) -> None:
     """Note a model that was checked, or was written just now; where nothing can be, every question checks it anew."""
-    marks = [*_checked(), _mark(_content(Path(folder) / MANIFEST))]
+    fingerprints = [*_checked(), _fingerprint(_content(Path(folder) / MANIFEST))]
     try:
-        write_atomically(cache_folder() / CHECKED, "\n".join(marks[-KEPT:]) + "\n")
+        write_atomically(cache_folder() / CHECKED, "\n".join(fingerprints[-KEPT:]) + "\n")
     except OSError:
         return
 
@@ -124,11 +124,11 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _mark(manifest: bytes) -> str:
+def _fingerprint(manifest: bytes) -> str:
     """What stands for a model.json and the version that checks it."""
     return bytes_sha256(b"%s\0%s" % (__version__.encode(), manifest))
 
 
 def _checked() -> list[str]:
-    """The marks of what was checked."""
+    """The fingerprints of what was checked."""
     return _content(cache_folder() / CHECKED).decode(errors="replace").split()

@@ -104,7 +104,7 @@ def test_everything_a_server_says_has_its_type(server, rows):
         assert (observed.accepted, observed.duplicate) == (40, False)
         src, dst = rows[39][:2]
         found = client.explain(src, dst, limit=3)
-        assert found.probability == pytest.approx(client.score([(src, dst)])[0], abs=1e-5)
+        assert found.score == found.probability == pytest.approx(client.score([(src, dst)])[0], abs=1e-5)
         assert len(found.causes) == 3
         assert found.causes[0].time <= rows[39][2]
         times = [rows[39][2] + 10, rows[39][2] + 20]

@@ -21,7 +21,7 @@ PLAN = Plan(np.arange(3))
 
 
 def sample(size=6_000, seed=0):
-    """A rare label where the first number is high or missing; the second number is noise, the third constant."""
+    """A positive label where the first number is high or missing; the second number is noise, the third constant."""
     rng = np.random.default_rng(seed)
     rows = np.column_stack([rng.exponential(size=size), rng.normal(size=size), np.ones(size)]).astype(np.float32)
     logits = np.where(rng.random(size) < 0.05, 0.0, -6.0 + 1.5 * rows[:, 0])
@@ -95,7 +95,7 @@ def test_the_intercept_is_corrected_only_where_every_period_asks_for_it():
     assert choose_shift([period(1.0)]) == 0.0
 
 
-def test_a_plan_must_be_better_in_most_periods_whatever_their_share_of_the_rare_label():
+def test_a_plan_must_be_better_in_most_periods_whatever_their_share_of_the_positive_label():
     good = [period(0.0, seed=seed) for seed in range(3)]
     shifted = [Period(found.logits + 2.0, found.labels) for found in good]
     assert not predicts_better(good, good)

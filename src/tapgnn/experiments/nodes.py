@@ -1,4 +1,4 @@
-"""nodes: dynamic node classification, AUC of the rare label of an event (Section 4.3).
+"""nodes: dynamic node classification, AUC of the positive label of an event (Section 4.3).
 
 Every method learns future links without labels and is frozen; then a small network learns the label from what the
 method makes of both ends just before an event, and the features of the event (`representation_classifier`: balanced

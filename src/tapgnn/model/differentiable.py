@@ -20,8 +20,8 @@ from tapgnn.kernels.flow import Flow
 from tapgnn.model.block import Chunk
 from tapgnn.model.event_classifier import EventClassifier, RepresentationClassifier
 from tapgnn.model.features.event_facts import event_facts
-from tapgnn.model.features.node_statistics import LAST, both_roles, fold_statistics, read_clocks
-from tapgnn.model.features.recent_partners import fold_partners
+from tapgnn.model.features.node_statistics import LAST, both_roles, read_clocks, update_statistics
+from tapgnn.model.features.recent_partners import update_partners
 from tapgnn.model.features.walk_sketch import Sketching, decay_to_queries
 from tapgnn.model.heads import QUESTIONS, PairInputs, Question
 from tapgnn.model.observation import Descriptions, describe, observe
@@ -87,7 +87,7 @@ class Differentiable:
         if self.config.sketched:
             owner = self._tensor(view.owner())
             sketch = self.backend.propagate_sketches(flow, owner, carried[1], self.model.sketching)
-        partners = self._fold_partners(view, state.events, statistics, carried[2])
+        partners = self._update_partners(view, state.events, statistics, carried[2])
         for arena, table in zip(kept, (statistics, sketch, partners), strict=True):
             self.backend.replace_rows(arena, nodes, table, flow.chain[1:] - 1)
         return flow, ChunkRows(statistics, none, sketch, partners, carried[0], none, carried[1], carried[2], none)
@@ -251,7 +251,7 @@ class Differentiable:
         model, seen = self.model, view.seen + before
         rows, elapsed = np.empty((view.size, carried.shape[1])), np.empty((view.size, 2))
         clocks, degree = np.empty((view.size, 2)), np.empty(view.size)
-        fold_statistics(view, seen, model.count_rate, carried.numpy(force=True), rows, elapsed)
+        update_statistics(view, seen, model.count_rate, carried.numpy(force=True), rows, elapsed)
         read_clocks(model.spans, view, seen, rows, elapsed, clocks, degree)
         return self._flow(view, degree, clocks, elapsed), self._tensor(rows)
 
@@ -272,12 +272,12 @@ class Differentiable:
         """How walks are sketched; of no width where they are not."""
         return self.model.sketching if self.config.sketched else self.model.sketching._replace(width=0)
 
-    def _fold_partners(self, view: Unfolding, before: int, statistics: Tensor, carried: Tensor) -> Tensor:
+    def _update_partners(self, view: Unfolding, before: int, statistics: Tensor, carried: Tensor) -> Tensor:
         """The recent partners [T, .] of the temporal nodes, from those carried into their chains [C, .]."""
         rows = np.empty((view.size, carried.shape[1]))
         if carried.shape[1]:
             given = (statistics.numpy(force=True), carried.numpy(force=True))
-            fold_partners(view, view.owner(), view.seen + before, self.model.count_rate, *given, rows)
+            update_partners(view, view.owner(), view.seen + before, self.model.count_rate, *given, rows)
         return self._tensor(rows)
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:

@@ -1,4 +1,4 @@
-"""Classifiers of events: the logit of the rare label from what is known of an event just before it happens.
+"""Classifiers of events: the logit of the positive label from what is known of an event just before it happens.
 
 An event (u, v, t) is described by a row of numbers (`description_columns`): facts of its ends and of the pair, the link
 logit, the cosines of the walk sketches, and the event's own features. NaN stands for what never was.

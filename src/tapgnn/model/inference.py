@@ -288,7 +288,7 @@ def represent(asked, describing):  # type: ignore[no-untyped-def]
     known = linear(described, projection.of_statistics, 0)
     if len(projection.of_node) > 0:
         multiply(first_inputs(asked.node, inputs), projection.of_node, known)
-    z, _ = join(asked.embedding, known, projection.joining)
+    z, _ = join(asked.embedding, known, projection.join_weights)
     return z, past, encoded
 
 

@@ -3,7 +3,7 @@
     advance(events, state) -> (trace, state')         Algorithm 1, layer by layer, from a carried state
     query(where, nodes, times) -> z                   the projection (eq. 8)
     score(where, src, dst, times) -> logits           the link head (eq. 9)
-    classify(where, classifier, ...) -> logits        of the rare label of events
+    classify(where, classifier, ...) -> logits        of the positive label of events
 
 `where` is a state (the live present) or a trace (any moment within its events). Cutting the stream between any two
 instants changes no number; everything asked at t depends on events strictly before t.
@@ -205,7 +205,7 @@ class Model(nn.Module):
         times: Numbers,
         features: NDArray[np.float32] | None = None,
     ) -> Tensor:
-        """Logits [Q] of the rare label of events src -> dst at each time, with features [Q, f] where it takes them."""
+        """Logits [Q] of the positive label of events src -> dst at each time, with features [Q, f] if it takes them."""
         return self.score_and_classify(where, classifier, src, dst, times, features)[1]
 
     def score_and_classify(

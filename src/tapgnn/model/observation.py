@@ -13,9 +13,9 @@ import numpy as np
 from tapgnn.compiled.jit import compiled, program, whole
 from tapgnn.compiled.products import empty_rows
 from tapgnn.compiled.row_lookup import pick_rows, put_rows, take_rows
-from tapgnn.model.features.node_statistics import fold_statistics, last_active, read_clocks
+from tapgnn.model.features.node_statistics import last_active, read_clocks, update_statistics
 from tapgnn.model.features.pair_encoder import fill_encoded_pairs
-from tapgnn.model.features.recent_partners import fold_partners, pair_facts
+from tapgnn.model.features.recent_partners import pair_facts, update_partners
 from tapgnn.model.features.statistics_encoder import fill_encoded
 from tapgnn.model.features.walk_sketch import decay_to_queries, fill_cosines, propagate
 from tapgnn.unfold import chain_owners
@@ -55,7 +55,7 @@ def count(view, before, spans, rate, statistics, like):  # type: ignore[no-untyp
     carried = take_rows(view.nodes, statistics, 0, statistics.shape[1])
     rows, elapsed, clocks = np.empty((size, statistics.shape[1])), np.empty((size, 2)), np.empty((size, 2))
     degree = np.empty(size, dtype=like.dtype)
-    fold_statistics(view, seen, rate, carried, rows, elapsed)
+    update_statistics(view, seen, rate, carried, rows, elapsed)
     read_clocks(spans, view, seen, rows, elapsed, clocks, degree)
     put_rows(view.nodes, view.chain[1:] - 1, rows, 0, statistics)
     return Counted(rows, carried, elapsed, clocks, degree, seen, chain_owners(view.chain))
@@ -73,7 +73,7 @@ def remember(view, counted, rate, sketching, sketches, known):  # type: ignore[n
         put_rows(view.nodes, view.chain[1:] - 1, sketch, 0, sketches)
     partners = np.empty((len(owner), known.shape[1]))
     if known.shape[1] > 0:
-        fold_partners(view, owner, counted.seen, rate, counted.statistics, carried_partners, partners)
+        update_partners(view, owner, counted.seen, rate, counted.statistics, carried_partners, partners)
         put_rows(view.nodes, view.chain[1:] - 1, partners, 0, known)
     return sketch, partners, carried_sketch, carried_partners
 

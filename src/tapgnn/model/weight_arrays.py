@@ -67,7 +67,7 @@ class ProjectionArrays(NamedTuple):
 
     encoding: Any
     of_statistics: Any
-    joining: Any
+    join_weights: Any
     of_node: Any
     frequency: Any
     phase: Any
@@ -217,7 +217,7 @@ def projection_arrays(model: Model) -> ProjectionArrays:
         return arrays
     return arrays._replace(
         of_statistics=array_of(projection.of_statistics.weight.T),
-        joining=JoinWeights(*map(array_of, projection.weights())),
+        join_weights=JoinWeights(*map(array_of, projection.weights())),
         of_node=rows if projection.of_node is None else array_of(projection.of_node.weight.T),
     )
 

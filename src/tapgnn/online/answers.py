@@ -11,8 +11,8 @@ from typing import Any
 from tapgnn.vocabulary import Id
 
 
-def _about(description: str) -> dict[str, str]:
-    return {"description": description}
+def _about(description: str, deprecated: bool = False) -> dict[str, Any]:
+    return {"description": description} | ({"deprecated": True} if deprecated else {})
 
 
 @dataclass(frozen=True)
@@ -30,9 +30,9 @@ class BatchReceipt:
 class ScoredBatch:
     """Scores [E] of events from before the model learnt of them (of a duplicate those first given), and the receipt."""
 
-    probabilities: list[float] = field(metadata=_about("The same as scores."))
+    probabilities: list[float] = field(metadata=_about("The same as scores.", deprecated=True))
     risks: list[float] | None = field(
-        metadata=_about("Predicted probability of the rare label, where the model has a classifier.")
+        metadata=_about("Predicted probability of the positive label, where the model has a classifier.")
     )
     receipt: BatchReceipt
     scores: list[float] = field(
@@ -85,7 +85,7 @@ class RiskExplanation:
     src: Id
     dst: Id
     time: float
-    risk: float = field(metadata=_about("Predicted probability of the rare label."))
+    risk: float = field(metadata=_about("Predicted probability of the positive label."))
     logit: float = field(metadata=_about("Its log-odds."))
     base: float = field(metadata=_about("The log-odds of the average training event."))
     parts: list[RiskPart]
@@ -100,7 +100,8 @@ class Explanation:
     src: Id
     dst: Id
     time: float
-    probability: float
+    score: float = field(metadata=_about("The chance of the link against one random destination."))
+    probability: float = field(metadata=_about("The same as score.", deprecated=True))
     logit: float
     base: float = field(metadata=_about("The logit with empty sums in the last layer."))
     older: float = field(metadata=_about("What all events before the window add through the sums."))

@@ -92,7 +92,7 @@ class Client:
         times = time if isinstance(time, Iterable) else [time] * len(ends)
         links = [{"src": src, "dst": dst, "time": when} for (src, dst), when in zip(ends, times, strict=True)]
         parts = [links[start : start + MOST_PAIRS] for start in range(0, len(links), MOST_PAIRS)]
-        return [value for part in parts for value in self._request("/v1/score", {"pairs": part})["probabilities"]]
+        return [value for part in parts for value in self._request("/v1/score", {"pairs": part})["scores"]]
 
     def embed(self, nodes: Iterable[Id], time: float | None = None) -> list[list[float]]:
         """Embeddings of nodes."""
@@ -104,7 +104,7 @@ class Client:
         """The likeliest destinations of a source, best first, with their scores."""
         body = {"src": src, "k": k, "time": time} | ({} if candidates is None else {"candidates": list(candidates)})
         found = self._request("/v1/rank", body)["destinations"]
-        return [(entry["dst"], entry["probability"]) for entry in found]
+        return [(entry["dst"], entry["score"]) for entry in found]
 
     def explain(self, src: Id, dst: Id, time: float | None = None, limit: int = 10) -> Explanation:
         """The past events that moved the score of a link most."""

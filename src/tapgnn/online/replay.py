@@ -80,8 +80,8 @@ class Tally:
 
     def percentiles(self) -> dict[str, dict[str, float]]:
         """p50, p95, p99 in milliseconds, by operation."""
-        names, marks = ("p50_ms", "p95_ms", "p99_ms"), (50, 95, 99)
-        found = {what: (np.percentile(spent, marks) * 1e3).tolist() for what, spent in self.seconds.items()}
+        names, percents = ("p50_ms", "p95_ms", "p99_ms"), (50, 95, 99)
+        found = {what: (np.percentile(spent, percents) * 1e3).tolist() for what, spent in self.seconds.items()}
         return {what: dict(zip(names, values, strict=True)) for what, values in found.items()}
 
 

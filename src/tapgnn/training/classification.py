@@ -1,4 +1,4 @@
-"""Event classification: does this event, at this moment, have the rare label?
+"""Event classification: does this event, at this moment, have the positive label?
 
 The model, trained without labels, is frozen. An event (u, v, t) is described by what is known just before t
 (`Model.describe_events`) and by its own features; a classifier learns the label of the first 70 % of the events, the
@@ -56,8 +56,8 @@ class Classification:
 
     labels, scores, times [Q]   of those events, scores being probabilities (with the paper's protocol, of balanced
                                 classes)
-    positives                   events with the rare label in the whole log
-    test_log_loss               mean; `base_log_loss` is that of the share of the rare label in the first part
+    positives                   events with the positive label in the whole log
+    test_log_loss               mean; `base_log_loss` is that of the share of the positive label in the first part
     alerts                      precision and recall at each of the BUDGETS
     walks, pieces, shift        whether walk sketches are used, into how many pieces a number is cut, and the correction
                                 of the intercept
@@ -93,7 +93,7 @@ class Classification:
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many events were judged, how many of them have the rare label, and how many events of the whole log."""
+        """How many events were judged, how many of them are positive, and how many events of the whole log."""
         judged = {"test_events": len(self.labels), "test_positives": int(self.labels.sum())}
         return judged | {"positives": self.positives}
 
@@ -102,7 +102,7 @@ class Classification:
 class Part:
     """Events of one part of a log that are learnt from: rows [n, .] that describe them, labels [n], 0 or 1.
 
-    odds: of the rare label among all labelled events of the part, over those among these.
+    odds: of the positive label among all labelled events of the part, over those among these.
     """
 
     rows: NDArray[np.float32]
@@ -131,7 +131,7 @@ def represent_events(model: Model, state: State, events: Events) -> tuple[NDArra
 
 
 def score_events(classifier: EventClassifier, model: Model, state: State, events: Events) -> NDArray[np.float64]:
-    """[E] the probability that each event is of the rare kind, seen just before it happens; the state is consumed."""
+    """[E] the probability of the positive label for each event, seen just before it happens; the state is consumed."""
     scores, features = np.empty(len(events)), events.features
 
     def answer(where: State | Trace, rows: Ints) -> Tensor:
@@ -225,7 +225,7 @@ def _summarise(
     positives: int,
     share: float,
 ) -> Classification:
-    """The metrics; share is that of the rare label in the first part."""
+    """The metrics; share is that of the positive label in the first part."""
     truth, scores, times = judged
     probability = np.clip(scores, 1e-12, 1 - 1e-12)
     return Classification(

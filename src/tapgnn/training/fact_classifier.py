@@ -107,7 +107,7 @@ def forward_test(
     """A classifier of the training events, tested on validation; before, others of earlier parts on what followed.
 
     Each part has rows [n, D] and labels [n]. A period or an earlier part without both classes is left out. With few
-    rare events one period says little, and rare labels drift: what is chosen should hold in more than one.
+    rare events one period says little, and positive labels drift: what is chosen should hold in more than one.
     """
     rows, labels = train
     periods = []
@@ -121,7 +121,7 @@ def forward_test(
 
 
 def predicts_better(one: list[Period], other: list[Period]) -> bool:
-    """Whether a plan has the lower log-loss in most of the periods, each at its own share of the rare label.
+    """Whether a plan has the lower log-loss in most of the periods, each at its own share of the positive label.
 
     That share drifts, which no choice of inputs can know. One period, in which something new happens, does not decide.
     """
@@ -142,7 +142,7 @@ def choose_shift(periods: list[Period]) -> float:
 
 
 def _intercept(periods: list[Period]) -> float:
-    """What added to the logits makes their probabilities sum to the number of rare labels (Newton's method)."""
+    """What added to the logits makes their probabilities sum to the number of positive labels (Newton's method)."""
     logits = np.concatenate([period.logits for period in periods])
     shift, wanted = 0.0, sum(int(period.labels.sum()) for period in periods)
     for _ in range(50):

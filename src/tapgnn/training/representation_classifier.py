@@ -1,6 +1,6 @@
 """Training of the classifier of the paper's protocol: an MLP on the representations of both ends, frozen.
 
-Batches are balanced (the rare class is oversampled); training stops when the validation AUC has not risen for ten
+Batches are balanced (the positive class is oversampled); training stops when the validation AUC has not risen for ten
 epochs, and keeps its best weights. Balanced batches make the outputs scores, not probabilities.
 """
 

@@ -24,9 +24,9 @@ from tapgnn.model.features.recent_partners import (
     RECENT,
     TICKS,
     empty_partners,
-    fold_partners,
     pair_facts,
     partner_keys,
+    update_partners,
 )
 from tapgnn.unfold import unfold
 from tapgnn.vocabulary import hash_ids
@@ -44,7 +44,7 @@ def rows_after(log, slots):
     counts = np.zeros((view.size, STATISTICS))
     counts[:, COUNT] = view.degree()
     rows = np.empty((view.size, carried.shape[1]))
-    fold_partners(view, view.owner(), view.seen, RATE, counts, carried, rows)
+    update_partners(view, view.owner(), view.seen, RATE, counts, carried, rows)
     known, received = np.tile(empty_partners(slots, len(RATE)), (nodes, 1)), np.zeros(nodes)
     known[:, 0] = partner_keys(log.vocabulary.hashes())
     known[view.nodes], received[view.nodes] = rows[view.chain[1:] - 1], counts[view.chain[1:] - 1, COUNT]

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tapgnn import Config, Events, Model
 from tapgnn.compiled.row_lookup import Rows
+from tapgnn.model.features.row_layout import COSINE_FLOOR
 from tapgnn.model.features.walk_sketch import (
-    FLOOR,
     Sketching,
     by_rate,
     compare_sketches,
@@ -147,7 +147,7 @@ def test_cosines_of_a_sketch_with_itself_are_one_and_with_nothing_zero():
         return compare_sketches(rows, torch.ones(2, 2), 1, Sketching(64, 2, np.zeros((2, 1))))
 
     same = compare(0, 0)
-    torch.testing.assert_close(same, torch.full_like(same, 1 / (1 + FLOOR)))
+    torch.testing.assert_close(same, torch.full_like(same, 1 / (1 + COSINE_FLOOR)))
     assert not compare(0, 1).any()
 
 

@@ -118,7 +118,9 @@ def test_several_batches_in_one_commit_are_as_good_as_one_after_the_other(quick_
                     one.observe(*arguments)
             elif request.score:
                 scores, receipt = one.score_then_observe(*arguments)
-                assert np.array_equal(scores, request.answer.result().probabilities)
+                outcome = request.answer.result()
+                assert np.array_equal(scores, outcome.scores)
+                assert outcome.probabilities is outcome.scores
                 assert receipt == request.answer.result().receipt
             else:
                 assert one.observe(*arguments) == request.answer.result().receipt

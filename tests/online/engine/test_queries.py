@@ -82,6 +82,6 @@ def test_risks_are_those_of_the_estimators_classifier(fitted, quick_path):
         both = Request(later[30:], score=True, classify=True)
         engine.observe_many([both])
         np.testing.assert_allclose(both.answer.result().risks, expected[30:], rtol=1e-4, atol=1e-6)
-        assert both.answer.result().probabilities.shape == (30,)
+        assert both.answer.result().scores.shape == (30,)
     with Engine.open(saved_model(), quick_path / "t.db") as engine, pytest.raises(QueryError, match="no classifier"):
         engine.classify_then_observe((0, 1, 1e9))

@@ -23,7 +23,7 @@ JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/v
 
 
 def random_log(size=600, accounts=40, merchants=12, seed=0, start=1_000_000.0):
-    """A bipartite log with two features and a rare label, times a few seconds apart."""
+    """A bipartite log with two features and a rare positive label, times a few seconds apart."""
     rng = np.random.default_rng(seed)
     time = start + np.cumsum(rng.choice([0.0, 5.0, 20.0, 60.0], size))
     src = [f"a{number}" for number in rng.integers(0, accounts, size)]

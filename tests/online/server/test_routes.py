@@ -36,11 +36,11 @@ def test_events_are_scored_from_before_they_are_known(model, rows, server, tmp_p
         risks, _ = engine.classify_then_observe(columns)
     with server.client(producer="p") as client:
         found = client.score_then_observe(rows[:30])
-        assert found.probabilities == expected.tolist()
+        assert found.scores == expected.tolist()
         assert found.risks == risks.tolist()
         again = client.score_then_observe(rows[:30], sequence=0)
         assert again.receipt.duplicate
-        assert (again.probabilities, again.risks) == (found.probabilities, found.risks)
+        assert (again.scores, again.risks) == (found.scores, found.risks)
 
 
 def test_a_batch_that_is_sent_again_is_taken_once(server, rows):

@@ -6,7 +6,7 @@ Per node, in float64, two columns each, for the roles source and destination:
     SEEN    events of the whole graph up to and including that instant: a clock that ticks with activity
     RECENT  counts that halve with each of the model's half-lives on that clock, two columns a half-life
 
-They fold along the chains like every other state; all columns of one temporal node are one row.
+They are scanned along the chains like every other state; all columns of one temporal node are one row.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def last_seen(row: Any) -> Any:
 
 
 @compiled
-def fold_statistics(view: Any, seen: Any, rate: Any, carried: Any, rows: Any, elapsed: Any) -> None:
+def update_statistics(view: Any, seen: Any, rate: Any, carried: Any, rows: Any, elapsed: Any) -> None:
     """Fill rows [T, F], and elapsed [T, 2] since the node was last active (0 where never), from carried [C, F].
 
     seen [T] counts the events of the graph up to each temporal node; rate [H] is per event.

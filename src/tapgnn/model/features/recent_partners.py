@@ -16,7 +16,7 @@ Then follow six blocks with a column for each of a number of slots, one a partne
 
 An event is noted at both of its ends. When all slots are taken, the partner that was silent longest gives way: a pair
 is remembered as long as one of its ends remembers it, and a hub does not erase what its customers know. A partner that
-was forgotten is new again. The rows fold along the chains like every other state.
+was forgotten is new again. The rows are scanned along the chains like every other state.
 
 An instant has no order within: its messages are noted by partner, those as source first, whichever came first.
 """
@@ -68,18 +68,18 @@ def partner_keys(hashes: NDArray[np.uint64]) -> Any:
 
 
 @program
-def fold_partners(view, owner, seen, rate, statistics, carried, rows):  # type: ignore[no-untyped-def]
+def update_partners(view, owner, seen, rate, statistics, carried, rows):  # type: ignore[no-untyped-def]
     """Fill rows [T, .] from those carried into the chains [C, .].
 
     seen [T] counts the events of the graph up to each temporal node, statistics [T, F] are its node statistics; rate
     [H] is per event.
     """
-    _fold_partners(view.chain, carried.shape[1], (view, owner, seen, rate, statistics, carried, rows))
+    _update_partners(view.chain, carried.shape[1], (view, owner, seen, rate, statistics, carried, rows))
 
 
 @parallel
 @compiled
-def _fold_partners(first: Any, last: Any, chain: Any, arrays: Any) -> None:
+def _update_partners(first: Any, last: Any, chain: Any, arrays: Any) -> None:
     view, owner, seen, rate, statistics, carried, rows = arrays
     inbox, sender, role, time = view.inbox, view.sender, view.role, view.time
     width, begin = carried.shape[1], RECENT + len(rate)

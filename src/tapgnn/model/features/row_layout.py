@@ -1,6 +1,6 @@
 """Where each number stands in the rows of a state, and the floors beside them.
 
-Apart from the code that folds and reads the rows, so that a saved state can be read without loading a compiler.
+Apart from the code that updates and reads the rows, so that a saved state can be read without loading a compiler.
 """
 
 

@@ -2,7 +2,7 @@
 
     with Engine.open("model", "state.db") as engine:
         receipt = engine.observe({"src": ["a"], "dst": ["b"], "time": [1.0]}, producer="till-3", sequence=17)
-        engine.score(["a"], ["c"])                 probabilities, right after the newest event
+        engine.score(["a"], ["c"])                 scores, right after the newest event
 
 `observe` deduplicates, appends to the journal and commits, applies, and only then returns. The state is a fold of the
 journal. Any thread may call any method: writers wait for one another, and readers wait neither for commits nor for
@@ -153,18 +153,18 @@ class Engine(Queries):
     def score_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
-        """`observe`, and the probability [E] of each event, in the order given, from what came before its instant.
+        """`observe`, and the score [E] of each event, in the order given, from what came before its instant.
 
         The scores of a duplicate are those that were first given, or an AnswerGoneError where they are no longer kept.
         An event that is merged late is scored from the present.
         """
         outcome = self._take(events, producer, sequence, offset, score=True, told=True)
-        return outcome.given("probabilities"), outcome.receipt
+        return outcome.given("scores"), outcome.receipt
 
     def classify_then_observe(
         self, events: Arriving, producer: str | None = None, sequence: int | None = None, offset: Offset | None = None
     ) -> tuple[Floats, Receipt]:
-        """As `score_then_observe`, with the classifier's probability [E] of the rare label."""
+        """As `score_then_observe`, with the classifier's probability [E] of the positive label."""
         outcome = self._take(events, producer, sequence, offset, classify=True, told=True)
         return outcome.given("risks"), outcome.receipt
 

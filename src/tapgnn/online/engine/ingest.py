@@ -88,12 +88,17 @@ class Outcome:
     """
 
     receipt: Receipt
-    probabilities: Floats | None = None
+    scores: Floats | None = None
     risks: Floats | None = None
     moments: Mapping[int, Moment] = field(default_factory=dict)
     stages: Stages | None = None
 
-    def given(self, name: Literal["probabilities", "risks"]) -> Floats:
+    @property
+    def probabilities(self) -> Floats | None:
+        """Deprecated: the same as `scores`."""
+        return self.scores
+
+    def given(self, name: Literal["scores", "risks"]) -> Floats:
         """The scores or risks [E]; an error where those of a duplicate are not kept."""
         found: Floats | None = getattr(self, name)
         if found is None:
@@ -109,7 +114,7 @@ class Outcome:
 class Request:
     """A batch to take in.
 
-    score, classify   also give the probability, the risk, of each event
+    score, classify   also give the score, the risk, of each event
     told              the sender is told these: they are kept for a repetition of the same sequence
     keep              of scored events, keep the moments of at least so many
     reached           offsets of sources, kept in the same transaction

@@ -23,8 +23,8 @@ from tapgnn.online.journal.kept_answers import Answer
 from tapgnn.online.journal.record import Record
 
 
-def probabilities(logits: Tensor) -> Floats:
-    """The probability [Q] that each logit stands for."""
+def scores_of(logits: Tensor) -> Floats:
+    """The score [Q] of a link, or the risk [Q] of an event, that each logit stands for."""
     return torch.sigmoid(logits.double()).numpy(force=True)
 
 
@@ -85,9 +85,9 @@ class IngestScoring:
             encoded = self._live.features.of(batch)
             features = None if encoded is None else encoded[rows]
             links, logits = model.score_and_classify(where, classifier_of(self._live), src, dst, when, features)
-            risks[rows] = probabilities(logits)
+            risks[rows] = scores_of(logits)
         if scores is not None:
-            scores[rows] = probabilities(links)
+            scores[rows] = scores_of(links)
         if self._before is not None:
             self._keep_riskiest(where, rows, src, dst, when, self._before)
 

@@ -15,7 +15,7 @@ from tapgnn.events import Events, Floats, Ints
 from tapgnn.model import Model, State, Trace
 from tapgnn.model.features.node_statistics import COUNT
 from tapgnn.online.engine.ingest import Writer
-from tapgnn.online.engine.ingest_scoring import classifier_of, probabilities
+from tapgnn.online.engine.ingest_scoring import classifier_of, scores_of
 from tapgnn.online.engine.live_state import LiveState
 from tapgnn.online.engine.node_ids import NodeIds
 from tapgnn.online.journal.event_rows import Arriving
@@ -84,18 +84,18 @@ class Queries:
             return live.model.query(live.where, rows, _one_for_each(when, rows)).double().numpy(force=True)
 
     def score(self, src: Ids, dst: Ids, time: ArrayLike | None = None) -> Floats:
-        """The probability [Q] of each link src -> dst at its time (None: now)."""
+        """The score [Q] of each link src -> dst at its time (None: now), its chance against one random destination."""
         with self._at(time) as (live, when):
             names = live.model.vocabulary
             left, right = names.rows(self.node_ids.src(src)), names.rows(self.node_ids.dst(dst))
             if left.shape != right.shape:
                 raise QueryError(f"there are {len(left)} sources and {len(right)} destinations; give as many of both")
-            return probabilities(live.model.score(live.where, left, right, _one_for_each(when, left)))
+            return scores_of(live.model.score(live.where, left, right, _one_for_each(when, left)))
 
     def rank(
         self, src: Id, time: float | None = None, k: int = 10, candidates: Ids | None = None
     ) -> list[tuple[Id, float]]:
-        """The k likeliest destinations of a source at a time (None: now), best first, with their probabilities.
+        """The k likeliest destinations of a source at a time (None: now), best first, with their scores.
 
         Candidates are those given, or all nodes (where the training log was bipartite, all that were a destination).
         """
@@ -108,11 +108,11 @@ class Queries:
             past = live.model.past(live.where, np.concatenate([names.rows(inside.src([src])), pool]), float(when))
             best = torch.topk(live.model.link(past, 1), min(k, len(pool)))
             rows = pool[best.indices.numpy(force=True)].tolist()
-            values = probabilities(best.values).tolist()
+            values = scores_of(best.values).tolist()
             return list(zip(inside.own([names.ids[row] for row in rows]), values, strict=True))
 
     def classify(self, events: Arriving) -> Floats:
-        """The classifier's probability [E] of the rare label, each event on its own; nothing is observed."""
+        """The classifier's probability [E] of the positive label, each event on its own; nothing is observed."""
         self._check_open()
         classifier = classifier_of(self._live)
         batch = self._writer.rows.read(events)
@@ -120,7 +120,7 @@ class Queries:
             rows = live.model.vocabulary.rows(batch.ids)
             src, dst = rows[batch.src], rows[batch.dst]
             features = live.live_state.features.of(batch)
-            return probabilities(live.model.classify(live.where, classifier, src, dst, when, features))
+            return scores_of(live.model.classify(live.where, classifier, src, dst, when, features))
 
     @contextmanager
     def _at(self, time: ArrayLike | None) -> Iterator[tuple[LiveView, Floats]]:

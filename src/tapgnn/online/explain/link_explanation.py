@@ -38,9 +38,9 @@ def explain(model: Model, moment: Moment, history: Excerpt, limit: int = 20, nam
     base, moved = _embedding_effects(model, sides, size)
     causes = strongest_causes(history, logits, exact, moved[:size], limit, names)
     logit, total = float(logits[0]), _count_events(history, sides)
-    probability = float(torch.sigmoid(logits[0]))
+    score = float(torch.sigmoid(logits[0]))
     return Explanation(
-        moment.src, moment.dst, moment.time, probability, logit, base, float(moved[-1]), causes, size, total
+        moment.src, moment.dst, moment.time, score, score, logit, base, float(moved[-1]), causes, size, total
     )
 
 

@@ -1,4 +1,4 @@
-"""Why an event is risky: what each part of what is known of it adds to the log-odds of the rare label.
+"""Why an event is risky: what each part of what is known of it adds to the log-odds of the positive label.
 
     log-odds = base + sum over parts of share        a part: a column of the event, the pair, or the history of one end
 

@@ -63,7 +63,7 @@ class ServerMetrics(Collector):
         if outcome.stages is not None:
             self.committed.observe(outcome.stages.committed - outcome.stages.checked)
         self.late.inc(receipt.late)
-        if outcome.probabilities is not None:
+        if outcome.scores is not None:
             self.watched.inc(receipt.accepted)
 
     def add_request(self, path: str, status: int, seconds: float) -> None:

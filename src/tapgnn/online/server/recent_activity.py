@@ -4,7 +4,8 @@
     pace        events and slowest batch of each of the last seconds
     latencies   seconds that the latest batches and queries took
 
-Risk is the classifier's probability of the rare label where there is one, else the surprise: 1 - the score of the link.
+Risk is the classifier's probability of the positive label where there is one, else the surprise: 1 - the score of the
+link.
 """
 
 from __future__ import annotations
@@ -85,18 +86,18 @@ class RecentActivity:
         """Record a batch that was applied."""
         if outcome.receipt.duplicate:
             return
-        probabilities, size = outcome.probabilities, len(events)
-        risks = outcome.risks if outcome.risks is not None or probabilities is None else 1.0 - probabilities
+        scores, size = outcome.scores, len(events)
+        risks = outcome.risks if outcome.risks is not None or scores is None else 1.0 - scores
         spent = time.perf_counter() - arrived
         with self._lock:
             kept, position = events.keeping(self.id_column), outcome.receipt.position
-            self._batches.append(RecentBatch(kept, position, dict(outcome.moments), size, probabilities, risks))
+            self._batches.append(RecentBatch(kept, position, dict(outcome.moments), size, scores, risks))
             self._kept += size
             while self._kept - self._batches[0].size >= EVENTS:
                 self._kept -= self._batches.popleft().size
             self._bound_moments()
             self.total += size
-            self.scored += size if probabilities is not None else 0
+            self.scored += size if scores is not None else 0
             second = float(int(self._now()))
             if not self._pace or self._pace[-1][0] != second:
                 self._pace.append([second, 0.0, 0.0])

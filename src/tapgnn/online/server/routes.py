@@ -126,7 +126,7 @@ class Routes:
         where that answer is no longer kept.
         """
         outcome = await self._observe(request, producer, sequence, score=True)
-        scores = outcome.given("probabilities").tolist()
+        scores = outcome.given("scores").tolist()
         risks = None if outcome.risks is None else outcome.risks.tolist()
         return _json(ScoredBatch(scores, risks, _receipt(outcome.receipt), scores))
 

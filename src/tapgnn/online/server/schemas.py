@@ -155,7 +155,7 @@ class Problem(BaseModel):
 
 
 class ClassifyResponse(TypedDict):
-    """Predicted probabilities of the rare label."""
+    """Predicted probabilities of the positive label."""
 
     risks: list[float]
 
@@ -213,7 +213,7 @@ class RecentEvent(TimedLink):
     probability: Annotated[float | None, Field(description="The same as score.", deprecated=True)]
     risk: Annotated[
         float | None,
-        Field(description="Predicted probability of the rare label; without a classifier, 1 - score."),
+        Field(description="Predicted probability of the positive label; without a classifier, 1 - score."),
     ]
     position: Annotated[int, Field(description="The position of its batch in the journal.")]
     index: Annotated[int, Field(description="Its index in the batch.")]

@@ -113,7 +113,7 @@ async function showWhy(question) {
   at("why").hidden = false;
 }
 
-const linkTitle = (found) => `Why a score of ${percent(found.probability)} for ${found.src} → ${found.dst}?`;
+const linkTitle = (found) => `Why a score of ${percent(found.score)} for ${found.src} → ${found.dst}?`;
 const riskTitle = (found) => `Why a risk of ${percent(found.risk)}?`;
 
 function linkSummary(found) {
