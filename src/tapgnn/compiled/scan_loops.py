@@ -22,9 +22,9 @@ def sum_chains(value, decay, initial, chain):  # type: ignore[no-untyped-def]
 def max_chains(value, initial, chain):  # type: ignore[no-untyped-def]
     """Running maxima [T, d] of value [T, d] from initial [C, d], the row [T, d] of each, and the last [C, d]."""
     running, last = empty_rows(value.shape[0], value.shape[1], value), empty_rows(len(initial), value.shape[1], value)
-    origin = np.empty(value.shape, dtype=np.int64)
-    max_forward(chain, value.shape[1], (value, initial, running, origin, last))
-    return running, origin, last
+    argmax = np.empty(value.shape, dtype=np.int64)
+    max_forward(chain, value.shape[1], (value, initial, running, argmax, last))
+    return running, argmax, last
 
 
 @program
@@ -96,7 +96,7 @@ def sum_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
 @parallel
 @compiled
 def max_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
-    value, initial, running, origin, final = arrays
+    value, initial, running, argmax, final = arrays
     width = value.shape[1]
     for c in range(first, last):
         start = chain[c]
@@ -105,7 +105,7 @@ def max_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
         for i in range(start, chain[c + 1]):
             for j in range(width):
                 fresh = value[i, j] > final[c, j]
-                origin[i, j] = i if fresh else (origin[i - 1, j] if i > start else -1)
+                argmax[i, j] = i if fresh else (argmax[i - 1, j] if i > start else -1)
                 if fresh:
                     final[c, j] = value[i, j]
                 running[i, j] = final[c, j]
@@ -114,7 +114,7 @@ def max_forward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
 @parallel
 @compiled
 def max_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
-    grad, grad_final, origin, grad_value, grad_initial = arrays
+    grad, grad_final, argmax, grad_value, grad_initial = arrays
     width = grad.shape[1]
     for c in range(first, last):
         start, stop = chain[c], chain[c + 1]
@@ -126,8 +126,8 @@ def max_backward(first, last, chain, arrays):  # type: ignore[no-untyped-def]
         for i in range(start, stop):
             for j in range(width):
                 flow = grad[i, j] + (grad_final[c, j] if i == stop - 1 else 0.0)
-                if origin[i, j] >= 0:
-                    grad_value[origin[i, j], j] += flow
+                if argmax[i, j] >= 0:
+                    grad_value[argmax[i, j], j] += flow
                 else:
                     grad_initial[c, j] += flow
 
@@ -164,11 +164,11 @@ def gather_backward(inbox, grad, value, index, weight, grad_value, grad_weight):
         for m in range(inbox[i], inbox[i + 1]):
             row = index[m]
             if weighted:
-                slope = 0.0
+                grad_share = 0.0
                 for j in range(width):
-                    slope += grad[i, j] * value[row, j]
+                    grad_share += grad[i, j] * value[row, j]
                     grad_value[row, j] += weight[m] * grad[i, j]
-                grad_weight[m] = slope
+                grad_weight[m] = grad_share
             else:
                 for j in range(width):
                     grad_value[row, j] += grad[i, j]

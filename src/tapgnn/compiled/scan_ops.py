@@ -68,16 +68,16 @@ class _ScanMax(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, value: Tensor, initial: Tensor, chain: Tensor) -> tuple[Tensor, Tensor]:
         found = loops.max_chains(view(value), view(initial), view(chain))
-        running, origin, last = map(torch.from_numpy, found)
-        ctx.save_for_backward(origin, chain)
+        running, argmax, last = map(torch.from_numpy, found)
+        ctx.save_for_backward(argmax, chain)
         return running, last
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, grad_last: Tensor) -> tuple[Tensor | None, ...]:
-        origin, chain = ctx.saved_tensors
+        argmax, chain = ctx.saved_tensors
         grad_value, grad_initial = _like(grad), _like(grad_last)
-        arrays = [view(tensor) for tensor in (grad, grad_last, origin, grad_value, grad_initial)]
+        arrays = [view(tensor) for tensor in (grad, grad_last, argmax, grad_value, grad_initial)]
         loops.max_backward(view(chain), grad.shape[1], tuple(arrays))
         return grad_value, grad_initial, None
 

@@ -55,8 +55,8 @@ class Attention(Kernel):
         """AGG, PROP, read."""
         scans = flow.scans
         if scans.softmax_mean is not None:
-            sent, heard = self.of_sender(value)[:, 0], self.of_receiver(own)[:, 0]
-            return scans.softmax_mean(value, sent, heard, index, flow.inbox, flow.chain, carried)
+            sent, received = self.of_sender(value)[:, 0], self.of_receiver(own)[:, 0]
+            return scans.softmax_mean(value, sent, received, index, flow.inbox, flow.chain, carried)
         alpha = self._alpha(value, index, own, flow)
         with torch.no_grad():
             nothing = alpha.new_full((flow.size, 1), -torch.inf)
@@ -117,39 +117,40 @@ class Attention(Kernel):
 def scan_arrays(chunk, value, index, table, row, weight, carried):  # type: ignore[no-untyped-def]
     """`scan` on arrays; weight [2, d] has q_u and q_v."""
     query = weight.astype(value.dtype)
-    sent, heard = _dots(value, query[0]), _dots(table, query[1])[row]
+    sent, received = _dots(value, query[0]), _dots(table, query[1])[row]
     read, last, level = empty_rows(len(row), value.shape[1], value), carried.copy(), np.empty(len(row))
-    _softmax_chains(chunk.chain, value.shape[1], (chunk.inbox, index, sent, heard, value, last, read, level))
+    _softmax_chains(chunk.chain, value.shape[1], (chunk.inbox, index, sent, received, value, last, read, level))
     return read, last
 
 
 def softmax_mean(
-    value: Tensor, sent: Tensor, heard: Tensor, index: Tensor, inbox: Tensor, chain: Tensor, carried: Tensor
+    value: Tensor, sent: Tensor, received: Tensor, index: Tensor, inbox: Tensor, chain: Tensor, carried: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Softmax-weighted means [T, d] along chains from carried [C, d + 2], and the last states, which have no gradient.
 
     A message of temporal node i carries value[index_m] and scores LeakyReLU(sent[index_m] + heard_i).
     """
-    return _SoftmaxMean.apply(value, sent, heard, index, inbox, chain, carried)  # type: ignore[no-untyped-call,no-any-return]
+    return _SoftmaxMean.apply(value, sent, received, index, inbox, chain, carried)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _SoftmaxMean(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, *given: Tensor) -> tuple[Tensor, Tensor]:
-        value, sent, heard, index, inbox, chain, carried = given
-        read, last, level = value.new_empty(len(heard), value.shape[1]), carried.detach().clone(), np.empty(len(heard))
-        rows = map(view, (inbox, index, sent, heard, value, last, read))
-        _softmax_chains(view(chain), value.shape[1], (*rows, level))
-        ctx.save_for_backward(value, sent, heard, index, inbox, chain, read, torch.from_numpy(level))
+        value, sent, received, index, inbox, chain, carried = given
+        size, width = len(received), value.shape[1]
+        read, last, level = value.new_empty(size, width), carried.detach().clone(), np.empty(size)
+        rows = map(view, (inbox, index, sent, received, value, last, read))
+        _softmax_chains(view(chain), width, (*rows, level))
+        ctx.save_for_backward(value, sent, received, index, inbox, chain, read, torch.from_numpy(level))
         ctx.mark_non_differentiable(last)
         return read, last
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor | None, ...]:
-        value, sent, heard, *rest = ctx.saved_tensors
-        grads = [torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (value, sent, heard)]
-        arrays = tuple(map(view, (value, sent, heard, *rest, grad, *grads)))
+        value, sent, received, *rest = ctx.saved_tensors
+        grads = [torch.zeros_like(tensor, memory_format=torch.contiguous_format) for tensor in (value, sent, received)]
+        arrays = tuple(map(view, (value, sent, received, *rest, grad, *grads)))
         _softmax_backward(arrays)
         return (*grads, None, None, None, None)
 
@@ -173,7 +174,7 @@ def _softmax_chains(first: Any, last: Any, chain: Any, arrays: Any) -> None:
 
     level [T] is the logarithm of the denominator, free of the peak.
     """
-    inbox, index, sent, heard, value, states, read, level = arrays
+    inbox, index, sent, received, value, states, read, level = arrays
     width = value.shape[1]
     for c in range(first, last):
         state = states[c]
@@ -181,10 +182,10 @@ def _softmax_chains(first: Any, last: Any, chain: Any, arrays: Any) -> None:
         for i in range(chain[c], chain[c + 1]):
             before = peak
             for m in range(inbox[i], inbox[i + 1]):
-                peak = max(peak, _leaky(sent[index[m]] + heard[i]))
+                peak = max(peak, _leaky(sent[index[m]] + received[i]))
             kept = np.exp(before - peak) if before < peak else 1.0
             for m in range(inbox[i], inbox[i + 1]):
-                weight = np.exp(_leaky(sent[index[m]] + heard[i]) - peak)
+                weight = np.exp(_leaky(sent[index[m]] + received[i]) - peak)
                 message = value[index[m]]
                 denominator = kept * denominator + weight
                 for j in range(width):
@@ -199,8 +200,8 @@ def _softmax_chains(first: Any, last: Any, chain: Any, arrays: Any) -> None:
 
 @compiled
 def _softmax_backward(arrays: Any) -> None:
-    """Fill the gradients of value, sent and heard."""
-    value, sent, heard, index, inbox, chain, read, level, grad, grad_value, grad_sent, grad_heard = arrays
+    """Fill the gradients of value, sent and received."""
+    value, sent, received, index, inbox, chain, read, level, grad, grad_value, grad_sent, grad_received = arrays
     width = value.shape[1]
     later, along = np.empty(width), 0.0
     for c in range(len(chain) - 1):
@@ -212,14 +213,14 @@ def _softmax_backward(arrays: Any) -> None:
                 along += grad[i, j] * read[i, j]
             for m in range(inbox[i], inbox[i + 1]):
                 row = index[m]
-                score = sent[row] + heard[i]
-                weight, slope = np.exp(_leaky(score) - level[i]), -along
+                score = sent[row] + received[i]
+                weight, grad_score = np.exp(_leaky(score) - level[i]), -along
                 for j in range(width):
-                    slope += later[j] * value[row, j]
+                    grad_score += later[j] * value[row, j]
                     grad_value[row, j] += weight * later[j]
-                slope *= weight if score > 0 else 0.2 * weight
-                grad_sent[row] += slope
-                grad_heard[i] += slope
+                grad_score *= weight if score > 0 else 0.2 * weight
+                grad_sent[row] += grad_score
+                grad_received[i] += grad_score
 
 
 @compiled

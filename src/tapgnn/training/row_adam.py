@@ -57,13 +57,13 @@ def _adam(
     for i in range(len(rows)):
         if place[rows[i]] != i:
             continue
-        slope, values = grad[i], table[rows[i]]
+        grad_row, values = grad[i], table[rows[i]]
         mean, square = moments[0, rows[i]], moments[1, rows[i]]
-        for j in range(len(slope)):
-            mean[j] += (slope[j] - mean[j]) * (1 - first)
-        for j in range(len(slope)):
-            square[j] += (slope[j] * slope[j] - square[j]) * (1 - second)
-        for j in range(len(slope)):
+        for j in range(len(grad_row)):
+            mean[j] += (grad_row[j] - mean[j]) * (1 - first)
+        for j in range(len(grad_row)):
+            square[j] += (grad_row[j] * grad_row[j] - square[j]) * (1 - second)
+        for j in range(len(grad_row)):
             values[j] -= size * mean[j] / (np.sqrt(square[j]) + eps)
     for i in range(len(rows)):
         place[rows[i]] = -1
