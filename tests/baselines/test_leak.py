@@ -4,33 +4,57 @@ included."""
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
-from tapgnn.baselines import Method, replay
+from tapgnn.baselines import METHODS, Method, replay
 from tapgnn.baselines.lag import replay_with_lag, visible
+from tapgnn.data.node_table import NodeTable
+from tapgnn.data.schema import Schema
 from tapgnn.events import Events
 from tapgnn.model.backend import PLAIN
-from tests.baselines.samples import EVERY, busy_log, make, parts, queries
+from tests.baselines.samples import busy_log, make, parts, queries
 
-# TAP-GNN on plain torch, too, and in its other presets.
-PRESETS = {"tapgnn of the paper": "paper", "tapgnn as published": "published"}
-EVERY_FORM = (*EVERY, "tapgnn on plain torch", *PRESETS)
-every_method = pytest.mark.parametrize("name", EVERY_FORM)
-TRAIN, VALID, STREAM = parts(busy_log())
+
+def described(log: Events, seed: int = 0) -> Events:
+    """The log with an amount and a kind of every event, one amount missing."""
+    rng = np.random.default_rng(seed)
+    amount, kind = rng.exponential(size=len(log)), rng.choice(np.array(["buy", "sell", "gift"], dtype=object), len(log))
+    amount[1] = np.nan
+    return replace(log, columns={"amount": amount, "kind": kind})
+
+
+TRAIN, VALID, STREAM = parts(described(busy_log()))
 NODES = len(TRAIN.vocabulary)
+SECTORS = NodeTable("src", np.arange(5), {"sector": np.array([*"aabbc"], dtype=object)}, {"sector": "category"})
+# TAP-GNN in its presets, and with all that is known of events and nodes; each on plain torch, too.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "tapgnn": {"schema": Schema()},
+    "tapgnn of the paper": {"schema": Schema(), "preset": "paper", "options": None},
+    "tapgnn as published": {"schema": Schema(), "preset": "published", "options": None},
+    "tapgnn with features": {"schema": Schema(columns={"amount": "number", "kind": "category"}), "nodes": SECTORS},
+}
+ON_TORCH, IN_FLOAT64 = " on plain torch", " in float64"
+EVERY_FORM = (*METHODS, *SETTINGS, *(name + ON_TORCH for name in SETTINGS), "tapgnn with features" + IN_FLOAT64)
+every_method = pytest.mark.parametrize("name", EVERY_FORM)
 # Scores are sums in float32, whose order may depend on how many rows are computed at once.
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 
 
 @cache
 def _fitted(name: str) -> Method:
-    method = make(name.split()[0], **({"preset": PRESETS[name], "options": None} if name in PRESETS else {}))
+    method = make(name.split()[0], **SETTINGS.get(name.removesuffix(ON_TORCH).removesuffix(IN_FLOAT64), {}))
     method.fit(TRAIN, VALID)
-    if name.endswith("plain torch"):
-        method.estimator.model_.backend = PLAIN
+    if name.endswith(ON_TORCH):
+        method.model.backend = PLAIN
+    if name.endswith(IN_FLOAT64):
+        method.model.double()
+        method.forget()
+        method.observe(TRAIN)
     method.observe(VALID)
     return method
 
@@ -42,16 +66,17 @@ def fitted(name: str) -> Method:
 
 
 def permuted(stream: Events, future: np.ndarray, seed: int) -> Events:
-    """The stream with the ends of its future events handed out anew."""
+    """The stream with the ends and columns of its future events handed out anew."""
     order = np.arange(len(stream))
     order[future] = np.random.default_rng(seed).permutation(order[future])
-    return Events(stream.src[order], stream.dst[order], stream.time, vocabulary=stream.vocabulary)
+    return replace(stream.take(order), time=stream.time)
 
 
 def replaced(stream: Events, future: np.ndarray) -> Events:
-    """The stream with another pair, later and in every future event."""
+    """The stream with another pair and another amount, later and in every future event."""
     src, dst = np.where(future, NODES - 1, stream.src), np.where(future, 0, stream.dst)
-    return Events(src, dst, stream.time + 0.5 * future, vocabulary=stream.vocabulary)
+    columns = {**stream.columns, "amount": np.where(future, 50.0, stream.columns["amount"])}
+    return replace(stream, src=src, dst=dst, time=stream.time + 0.5 * future, columns=columns)
 
 
 @every_method
