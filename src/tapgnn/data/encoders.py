@@ -98,19 +98,16 @@ class TableEncoder:
     def encode(self, columns: Columns) -> NDArray[np.float32]:
         """Features [E, f]; a column that is not given is missing in every row."""
         size = len(next(iter(columns.values()))) if columns else 0
-        values = np.empty((len(self.numbers), size))
-        for row, name in zip(values, self.numbers, strict=True):
-            given = columns.get(name)
+        values = np.full((len(self.numbers), size), np.nan)
+        for place, name in enumerate(self.numbers):
             # A column of gaps alone may hold None.
-            row[:] = np.nan if given is None or given.dtype == object else given
+            if name in columns and columns[name].dtype != object:
+                values[place] = columns[name]
         features = np.empty((size, 2 * len(self.numbers) + len(self.categories)), dtype=np.float32)
         _encode_numbers(values, *self._scales, features)  # type: ignore[attr-defined]
-        found = []
-        for name, codes in self._codes.items():  # type: ignore[attr-defined]
+        for place, (name, codes) in enumerate(self._codes.items(), start=2 * len(self.numbers)):  # type: ignore[attr-defined]
             given = columns.get(name)
-            found.append([MISSING] * size if given is None else [codes.get(value, OTHER) for value in given.tolist()])
-        if found:
-            features[:, 2 * len(self.numbers) :] = np.transpose(found)
+            features[:, place] = MISSING if given is None else [codes.get(value, OTHER) for value in given.tolist()]
         return features
 
     def dense(self, columns: Columns) -> NDArray[np.float32]:
